@@ -1,0 +1,138 @@
+"""Puts an open memory together from its settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agentmem._chunking import SentenceChunker
+from agentmem._clock import Clock
+from agentmem._ingest import Ingest
+from agentmem.backends import make_backend
+from agentmem.backends.base import Backend, ModelIdentity
+from agentmem.config import Settings
+from agentmem.errors import ConfigurationError
+from agentmem.models.base import Embedder, Reranker
+from agentmem.models.registry import load_embedder, load_reranker
+from agentmem.pipeline import (
+    Budget,
+    CandidatesStage,
+    FuseStage,
+    Pipeline,
+    RerankStage,
+    ScopeStage,
+    Stage,
+    Understand,
+)
+from agentmem.pipeline.understand import Understanding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What a caller gave to the constructor instead of a setting."""
+
+    tenant: str
+    clock: Clock
+    embedder: Embedder | str | None
+    reranker: Reranker | str | None
+    understand: Understanding | None
+    count_tokens: Callable[[str], int] | None
+    stages: Mapping[str, Stage] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of an open memory."""
+
+    backend: Backend
+    embedder: Embedder
+    reranker: Reranker | None
+    ingest: Ingest
+    pipeline: Pipeline
+
+    async def close(self) -> None:
+        """Close the store, then the models."""
+        try:
+            await self.backend.close()
+        finally:
+            await self.embedder.close()
+            if self.reranker is not None:
+                await self.reranker.close()
+
+
+async def build(settings: Settings, choices: Choices) -> Parts:
+    """Open the store and return the parts; nothing stays open when that fails."""
+    embedder, reranker = await asyncio.to_thread(_load_models, settings, choices)
+    backend = make_backend(settings)
+    pipeline = _pipeline(settings, choices, backend, embedder, reranker)
+    ingest = Ingest(
+        backend,
+        embedder,
+        SentenceChunker(
+            embedder.token_offsets,
+            max_tokens=min(settings.chunk_tokens, embedder.max_tokens),
+            overlap_tokens=settings.chunk_overlap,
+        ),
+        tenant=choices.tenant,
+        batch=settings.write_batch,
+        clock=choices.clock,
+    )
+    await backend.open(
+        ModelIdentity(
+            embedder=embedder.id,
+            dimensions=embedder.dimensions,
+            token_dimensions=embedder.token_dimensions,
+        )
+    )
+    return Parts(
+        backend=backend, embedder=embedder, reranker=reranker, ingest=ingest, pipeline=pipeline
+    )
+
+
+def _load_models(settings: Settings, choices: Choices) -> tuple[Embedder, Reranker | None]:
+    embedder = settings.embedder if choices.embedder is None else choices.embedder
+    name = embedder if isinstance(embedder, str) else settings.embedder
+    if isinstance(embedder, str):
+        embedder = load_embedder(embedder, threads=settings.threads)
+    reranker = settings.reranker if choices.reranker is None else choices.reranker
+    if isinstance(reranker, str):
+        return embedder, load_reranker(reranker, embedder=name, threads=settings.threads)
+    return embedder, reranker
+
+
+def _pipeline(
+    settings: Settings,
+    choices: Choices,
+    backend: Backend,
+    embedder: Embedder,
+    reranker: Reranker | None,
+) -> Pipeline:
+    late = reranker is not None and "codes" in reranker.needs
+    if late and embedder.token_dimensions is None:
+        raise ConfigurationError(
+            f"the embedder {embedder.id!r} gives no token vectors, which late interaction needs; "
+            "set reranker to 'none' or to a cross-encoder"
+        )
+    replaced = choices.stages or {}
+    fused = settings.fused if late or reranker is None else settings.fused_cross_encoder
+    default: list[Stage] = [
+        Understand(
+            choices.understand,
+            timeout=settings.understand_timeout,
+            synonyms=settings.synonyms,
+        ),
+        ScopeStage(),
+        CandidatesStage(
+            backend,
+            embedder,
+            pool=settings.pool,
+            fusion_k=settings.fusion_k,
+            fused=None if "fuse" in replaced else fused,
+            want_codes=late,
+        ),
+        FuseStage(backend, k=settings.fusion_k, limit=fused, want_codes=late),
+        RerankStage(reranker, limit=fused, blended=late),
+        Budget(choices.count_tokens or embedder.count_tokens, default_budget=settings.token_budget),
+    ]
+    return Pipeline(default).replaced(**replaced)

@@ -1,0 +1,199 @@
+"""Turns a text into lexical terms; the index and the query are cut by the same rules.
+
+1. NFKC and casefold, so that full-width digits and capitals make no difference.
+2. Accents fall from Latin, Greek and Cyrillic letters: `café` and `cafe` are one term. Marks of
+   other scripts are part of the word and stay.
+3. Words are runs of letters, marks and digits. English stemming makes one term of `walk` and
+   `walked`; it touches words of ASCII letters only.
+4. A code such as ``ERR-4711`` gives its parts and the whole without separators, ``err4711``, so that
+   `ERR 4711` and `ERR4711` find it too. A number with separators (``3.11.7``, ``2024-05-01``) gives
+   its parts and the whole as written.
+5. Chinese, Japanese and Korean runs are cut into overlapping pairs of characters, so that any part
+   of a run of two or more characters is found; the index holds single characters as well.
+6. A pictograph is a term.
+
+Nothing is a stop word in the index. A query drops English function words unless nothing is left.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snowballstemmer.english_stemmer import EnglishStemmer
+
+MAX_QUERY_TERMS = 256
+"""Most terms of a query; a longer one keeps its first ones."""
+
+MAX_TERM_LENGTH = 64
+"""Characters of a term that count; the rest of a longer run is cut off."""
+
+_STEMS_KEPT = 1 << 16
+_CJK = (
+    "\u3005\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_FOLDED_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC")
+_APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'"})
+# What English glues to a word with an apostrophe; it carries no meaning of its own.
+_CLITICS = frozenset({"s", "t", "d", "m", "ll", "re", "ve"})
+
+_FUNCTION_WORDS = frozenset(
+    """a about all also am an and any are as at be been being but by can could did do does doing for
+    from had has have having he her hers him his how i if in into is it its itself just let me might
+    mine must my of on or our ours shall she should so some such than that the their theirs them
+    then there these they this those to too us very was we were what when where which who whom whose
+    why will with would you your yours""".split()
+)
+
+
+def analyze(text: str) -> list[str]:
+    """Return the index terms of `text`, in text order, repeated as often as they occur.
+
+    Any str is accepted; lone surrogates and NUL separate words. Terms hold no white space.
+    """
+    return list(_terms(text, index=True))
+
+
+def query_terms(text: str) -> tuple[str, ...]:
+    """Return the terms to search for, each once, at most `MAX_QUERY_TERMS`.
+
+    Function words are dropped unless nothing is left without them.
+    """
+    found = list(dict.fromkeys(_terms(text, index=False)))
+    telling = [term for term in found if term not in _stop_stems()]
+    return tuple((telling or found)[:MAX_QUERY_TERMS])
+
+
+def has_terms(text: str) -> bool:
+    """Return whether there is anything in `text` to search for."""
+    return next(_terms(text, index=False), None) is not None
+
+
+def fold(text: str) -> str:
+    """Return `text` in NFKC, casefolded and without accents on Latin, Greek and Cyrillic letters."""
+    if text.isascii():
+        return text.lower().translate(_APOSTROPHES)
+    text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).casefold()
+    return unicodedata.normalize("NFC", "".join(_unaccented(text)))
+
+
+def _unaccented(text: str) -> Iterator[str]:
+    dropping = False
+    for character in unicodedata.normalize("NFD", text):
+        if unicodedata.combining(character) and dropping:
+            continue
+        if not unicodedata.combining(character):
+            dropping = _loses_accents(character)
+        yield character
+
+
+@lru_cache(maxsize=4096)
+def _loses_accents(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_FOLDED_SCRIPTS)
+
+
+def _terms(text: str, *, index: bool) -> Iterator[str]:
+    for match in _pattern().finditer(fold(text)):
+        found = match.group()
+        kind = match.lastgroup
+        if kind == "cjk":
+            yield from _pairs(found, index=index)
+        elif kind == "word":
+            yield from _word(found)
+        elif kind == "compound":
+            yield from _compound(found)
+        else:
+            yield found[:MAX_TERM_LENGTH]
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    """Return the pattern of a token, made at first use."""
+    marks = _marks()
+    letter = f"(?:(?![{_CJK}])[^\\W_]|[{marks}])"
+    word = f"{letter}+"
+    return re.compile(
+        f"(?P<cjk>[{_CJK}]+)"
+        f"|(?P<sharp>(?<!{letter})[a-z](?:\\+\\+|\\#)(?!{letter}))"
+        f"|(?P<compound>{word}(?:(?:[-_./:@+&=]|(?<=\\d),(?=\\d)){word})+)"
+        f"|(?P<word>{word}(?:'{word})*)"
+        "|(?P<pictograph>[\u2600-\u27bf\U0001f000-\U0001faff])"
+    )
+
+
+def _marks() -> str:
+    """Return a character class of the combining marks, which belong to the word they stand in."""
+    ranges, start = [], None
+    for code in range(0x300, 0x20000):
+        inside = unicodedata.category(chr(code)) in ("Mn", "Mc")
+        if inside and start is None:
+            start = code
+        elif not inside and start is not None:
+            ranges.append(f"{chr(start)}-{chr(code - 1)}")
+            start = None
+    return "".join(ranges)
+
+
+def _word(found: str) -> Iterator[str]:
+    parts = found.split("'")
+    for place, part in enumerate(parts):
+        if part and not (place and part in _CLITICS):
+            yield from _plain(part)
+
+
+def _plain(part: str) -> Iterator[str]:
+    """Yield the term of a run of letters and digits, and its parts when it mixes them."""
+    if part.isascii() and part.isalpha():
+        yield _stem(part[:MAX_TERM_LENGTH])
+        return
+    yield part[:MAX_TERM_LENGTH]
+    if part.isascii() and not part.isdigit():
+        pieces = re.findall(r"[a-z]+|[0-9]+", part)
+        if 1 < len(pieces) <= 4:
+            yield from (_stem(piece[:MAX_TERM_LENGTH]) for piece in pieces)
+
+
+def _compound(found: str) -> Iterator[str]:
+    parts = re.split(r"[-_./:@+&=,]", found)
+    for part in parts:
+        if part.isascii() and part.isalpha():
+            yield _stem(part[:MAX_TERM_LENGTH])
+        else:
+            yield part[:MAX_TERM_LENGTH]
+    if all(part.isdigit() for part in parts):
+        yield found[:MAX_TERM_LENGTH]
+    elif any(character.isdigit() for character in found):
+        yield "".join(parts)[:MAX_TERM_LENGTH]
+
+
+def _pairs(run: str, *, index: bool) -> Iterator[str]:
+    if index:
+        yield from _HAN.findall(run)
+    if len(run) == 1 and not (index and _HAN.match(run)):
+        yield run
+    for place in range(len(run) - 1):
+        yield run[place : place + 2]
+
+
+@lru_cache(maxsize=_STEMS_KEPT)
+def _stem(word: str) -> str:
+    stem: str = _stemmer().stemWord(word)
+    return stem or word
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> EnglishStemmer:
+    from snowballstemmer.english_stemmer import EnglishStemmer
+
+    return EnglishStemmer()
+
+
+@lru_cache(maxsize=1)
+def _stop_stems() -> frozenset[str]:
+    return frozenset(_stem(word) for word in _FUNCTION_WORDS)

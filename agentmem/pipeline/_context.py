@@ -1,0 +1,30 @@
+"""Renders hits as numbered, cited text for a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentmem._clock import from_micros
+from agentmem.backends.base import ChunkRow
+
+SEPARATOR = "\n\n"
+
+
+def render_block(number: int, row: ChunkRow) -> str:
+    """Return one hit: a line ``[1] title (source, date)`` and the text below it.
+
+    Parts that are unknown are left out. The date is the day from which the statement holds, else
+    the day of writing. A number in brackets inside a text stays as it is: only one that starts a
+    block, after an empty line, is a citation.
+    """
+    source = [row.source_uri] if row.source_uri else []
+    day = from_micros(row.created_at if row.valid_from is None else row.valid_from).date()
+    facts = ", ".join([*source, day.isoformat()])
+    title = f" {row.title}" if row.title else ""
+    return f"[{number}]{title} ({facts})\n{row.text}"
+
+
+def render(rows: Sequence[ChunkRow]) -> str:
+    """Return the whole context; empty without rows."""
+    blocks = (render_block(number, row) for number, row in enumerate(rows, start=1))
+    return SEPARATOR.join(blocks)

@@ -1,0 +1,273 @@
+"""Stage 6: the working set, as a pure function of the ranked candidates.
+
+Duplicates go, differing hits come first when asked for, and whole hits are taken in order while
+they fit the token budget. A hit that does not fit is left out, and a later, shorter one may still
+be taken. The count is exact: it is taken of the whole context, citations included.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from agentmem._clock import from_micros
+from agentmem._types import Citation, Explanation, Hit, LeftOut, Scores
+from agentmem.backends.base import Candidate, ChunkRow
+from agentmem.pipeline._context import SEPARATOR, render, render_block
+from agentmem.pipeline._diversity import diversified
+from agentmem.pipeline._stage import Runs, SearchState, need
+
+Reason: TypeAlias = Literal["duplicate", "diversity", "budget", "limit"]
+CountTokens: TypeAlias = Callable[[str], int]
+
+# A chunk is a duplicate of a better one of the same version when this much of it lies inside.
+_OVERLAP = 0.8
+
+
+@dataclass(slots=True)
+class WorkingSet:
+    """What stage 6 chose.
+
+    Attributes
+    ----------
+    kept
+        Candidates in the context, in citation order.
+    sizes
+        Tokens of each kept block.
+    context, tokens
+        The rendered text and its size.
+    left_out
+        What was passed over before the last place was filled, with tokens and reason.
+    fates
+        A sentence for each candidate.
+    """
+
+    kept: list[Candidate] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    context: str = ""
+    tokens: int = 0
+    left_out: list[LeftOut] = field(default_factory=list)
+    fates: dict[str, str] = field(default_factory=dict)
+
+
+def fill_budget(
+    ranked: Sequence[Candidate],
+    *,
+    k: int,
+    token_budget: int | None,
+    diversify_by: str | None,
+    count_tokens: CountTokens,
+) -> WorkingSet:
+    """Choose the working set.
+
+    Parameters
+    ----------
+    ranked
+        Candidates with rows, best first.
+    k
+        Most hits.
+    token_budget
+        Most tokens of the context, or None.
+    diversify_by
+        See `agentmem.pipeline._diversity.diversified`.
+    count_tokens
+        Counts the tokens of a text.
+    """
+    result = WorkingSet()
+    different = list(_without_duplicates(ranked, result))
+    for candidate in diversified(different, diversify_by, k):
+        if len(result.kept) == k:
+            _leave(result, candidate, "limit", 0, f"cut: {k} hits were asked for")
+        else:
+            _take(result, candidate, token_budget, count_tokens)
+    result.context = render([need(c.row, "row") for c in result.kept])
+    _shrink(result, token_budget, count_tokens)
+    return result
+
+
+def _without_duplicates(ranked: Sequence[Candidate], result: WorkingSet) -> Iterator[Candidate]:
+    texts: dict[str, str] = {}
+    spans: dict[tuple[str, int], list[tuple[ChunkRow, str]]] = {}
+    for candidate in ranked:
+        row = need(candidate.row, "row")
+        text = _normal(row.text)
+        same = texts.get(text) or _covering(row, spans.get((row.document_id, row.version), []))
+        if same is not None:
+            _leave(result, candidate, "duplicate", 0, f"cut: says the same as {same}")
+            continue
+        texts[text] = candidate.id
+        spans.setdefault((row.document_id, row.version), []).append((row, candidate.id))
+        yield candidate
+
+
+def _normal(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _covering(row: ChunkRow, better: Sequence[tuple[ChunkRow, str]]) -> str | None:
+    """Return the id of a better chunk that holds most of this one."""
+    length = row.end - row.start
+    for other, name in better:
+        shared = min(row.end, other.end) - max(row.start, other.start)
+        if shared >= _OVERLAP * length:
+            return name
+    return None
+
+
+def _take(
+    result: WorkingSet, candidate: Candidate, budget: int | None, count_tokens: CountTokens
+) -> None:
+    number = len(result.kept) + 1
+    block = render_block(number, need(candidate.row, "row"))
+    size = count_tokens(block)
+    separator = count_tokens(SEPARATOR) if result.kept else 0
+    total = result.tokens + separator + size
+    if budget is not None and total > budget:
+        left = max(0, budget - result.tokens - separator)
+        fate = f"cut: over the token budget (needs {size}, {left} left)"
+        _leave(result, candidate, "budget", size, fate)
+        return
+    result.kept.append(candidate)
+    result.sizes.append(size)
+    result.tokens = total
+    result.fates[candidate.id] = f"kept as [{number}]"
+
+
+def _shrink(result: WorkingSet, budget: int | None, count_tokens: CountTokens) -> None:
+    """Count the whole context; a tokenizer may see more tokens in it than in its blocks."""
+    if not result.kept:
+        return
+    result.tokens = count_tokens(result.context)
+    while budget is not None and result.tokens > budget:
+        candidate, size = result.kept.pop(), result.sizes.pop()
+        _leave(result, candidate, "budget", size, "cut: over the token budget as a whole")
+        result.context = render([need(c.row, "row") for c in result.kept])
+        result.tokens = count_tokens(result.context) if result.kept else 0
+
+
+def _leave(
+    result: WorkingSet, candidate: Candidate, reason: Reason, tokens: int, fate: str
+) -> None:
+    document = need(candidate.row, "row").document_id
+    result.left_out.append(
+        LeftOut(id=candidate.id, document_id=document, tokens=tokens, reason=reason)
+    )
+    result.fates[candidate.id] = fate
+
+
+class Budget:
+    """Runs `fill_budget` and turns what it kept into hits.
+
+    Parameters
+    ----------
+    count_tokens
+        Counts the tokens of a text.
+    default_budget
+        Budget when neither the call nor the plan gives one; None for no limit.
+    """
+
+    name = "budget"
+    runs: Runs = "client"
+    needs = frozenset({"request", "plan", "ranked"})
+    adds = frozenset({"hits", "citations", "context"})
+
+    def __init__(self, count_tokens: CountTokens, *, default_budget: int | None) -> None:
+        self._count_tokens = count_tokens
+        self._default_budget = default_budget
+
+    async def run(self, state: SearchState) -> None:
+        """Set `state.hits`, `state.citations`, `state.context` and what was left out.
+
+        What the call asked for goes before the plan, and the plan before the default.
+        """
+        request, plan = state.request, need(state.plan, "plan")
+        ranked = need(state.ranked, "ranked")
+        budget = _first(request.token_budget, plan.token_budget, self._default_budget)
+        chosen = fill_budget(
+            ranked,
+            k=request.k,
+            token_budget=budget,
+            diversify_by=_first(request.diversify_by, plan.diversify_by),
+            count_tokens=self._count_tokens,
+        )
+        pairs = list(zip(chosen.kept, chosen.sizes, strict=True))
+        state.hits = [_hit(n, candidate, size) for n, (candidate, size) in enumerate(pairs, 1)]
+        state.citations = [hit.citation for hit in state.hits]
+        state.context = chosen.context
+        state.tokens = chosen.tokens
+        state.left_out = chosen.left_out
+        state.details.update(tokens=chosen.tokens, budget=budget, **_tally(chosen.left_out))
+        if request.explain:
+            state.explanations = [_explain(c, chosen.fates[c.id]) for c in ranked]
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the default budget."""
+        return {"default_budget": self._default_budget}
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _tally(left_out: Sequence[LeftOut]) -> dict[str, int]:
+    reasons = [entry.reason for entry in left_out]
+    return {reason: reasons.count(reason) for reason in sorted(set(reasons))}
+
+
+def _scores(candidate: Candidate) -> Scores:
+    return Scores(
+        similarity=candidate.similarity,
+        vector_rank=candidate.vector_rank,
+        lexical_rank=candidate.lexical_rank,
+        lexical_score=candidate.lexical_score,
+        fusion=candidate.fusion,
+        rerank=candidate.rerank,
+    )
+
+
+def _explain(candidate: Candidate, fate: str) -> Explanation:
+    row = need(candidate.row, "row")
+    return Explanation(
+        id=candidate.id,
+        document_id=row.document_id,
+        text=row.text,
+        scores=_scores(candidate),
+        kept=fate.startswith("kept"),
+        reason=fate,
+    )
+
+
+def _hit(number: int, candidate: Candidate, tokens: int) -> Hit:
+    row = need(candidate.row, "row")
+    span = (row.start, row.end)
+    return Hit(
+        id=candidate.id,
+        document_id=row.document_id,
+        key=row.key,
+        version=row.version,
+        chunk_index=row.chunk_index,
+        span=span,
+        text=row.text,
+        title=row.title,
+        source_uri=row.source_uri,
+        user_id=row.user_id,
+        collection=row.collection,
+        metadata=row.metadata,
+        created_at=from_micros(row.created_at),
+        valid_from=None if row.valid_from is None else from_micros(row.valid_from),
+        valid_until=None if row.valid_until is None else from_micros(row.valid_until),
+        score=candidate.score,
+        scores=_scores(candidate),
+        tokens=tokens,
+        citation=Citation(
+            number=number,
+            document_id=row.document_id,
+            version=row.version,
+            chunk_index=row.chunk_index,
+            span=span,
+            title=row.title,
+            source_uri=row.source_uri,
+        ),
+    )

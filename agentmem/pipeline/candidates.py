@@ -1,0 +1,76 @@
+"""Stage 3: the nearest chunks by meaning and the best by words, each from its own pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentmem.backends.base import Backend, CandidateRequest
+from agentmem.errors import ModelError
+from agentmem.models.base import Embedder
+from agentmem.pipeline._stage import Runs, SearchState, need
+
+
+class CandidatesStage:
+    """Embeds the query and asks the engine for both pools.
+
+    Parameters
+    ----------
+    backend, embedder
+        The engine and the model.
+    pool
+        Size of each pool; a search for more hits takes a larger one.
+    fusion_k, fused
+        What stage 4 will use; an engine that fuses by itself needs to know. `fused` None asks the
+        engine for everything, for a stage 4 of the caller's own.
+    want_codes
+        Whether a later stage reads token codes.
+    """
+
+    name = "candidates"
+    runs: Runs = "engine"
+    needs = frozenset({"request", "plan", "scope"})
+    adds = frozenset({"candidates"})
+
+    def __init__(
+        self,
+        backend: Backend,
+        embedder: Embedder,
+        *,
+        pool: int,
+        fusion_k: int,
+        fused: int | None,
+        want_codes: bool,
+    ) -> None:
+        self._backend = backend
+        self._embedder = embedder
+        self._pool = pool
+        self._fusion_k = fusion_k
+        self._fused = fused
+        self._want_codes = want_codes
+
+    async def run(self, state: SearchState) -> None:
+        """Set `state.encoding` and `state.candidates`."""
+        plan, scope = need(state.plan, "plan"), need(state.scope, "scope")
+        try:
+            state.encoding = await self._embedder.embed_query(plan.text)
+        except ModelError as error:
+            state.degraded.append(f"the query could not be embedded, words only: {error}")
+        request = CandidateRequest(
+            vector=None if state.encoding is None else state.encoding.vectors[0],
+            terms=tuple(dict.fromkeys((*plan.terms, *plan.expansions))),
+            pool=max(self._pool, state.request.k),
+            fusion_k=self._fusion_k,
+            limit=None if self._fused is None else max(self._fused, state.request.k),
+            want_codes=self._want_codes,
+        )
+        found = await self._backend.candidates(scope, request)
+        state.candidates = found.items
+        state.degraded.extend(found.degraded)
+        state.details.update(found.details)
+        state.details.update(vector_pool=found.vector_pool, lexical_pool=found.lexical_pool)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings of the pools."""
+        engine = self._backend.capabilities.name
+        return {"engine": engine, "embedder": self._embedder.id, "pool": self._pool}

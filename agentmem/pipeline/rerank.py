@@ -1,0 +1,86 @@
+"""Stage 5: a closer look at the candidates that are left.
+
+The reranker scores query and chunk together. A late-interaction score is blended with what the
+pools found (`agentmem.models.blend`); the score of a cross-encoder orders the candidates alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentmem.backends.base import Candidate, searchable_text
+from agentmem.errors import ModelError
+from agentmem.models.base import RerankCandidate, Reranker
+from agentmem.models.blend import blend
+from agentmem.pipeline._stage import Runs, SearchState, need
+
+
+class RerankStage:
+    """Reranks the fused candidates.
+
+    Parameters
+    ----------
+    reranker
+        The model, or None to keep the order of stage 4.
+    limit
+        Candidates that the reranker looks at; those behind keep their order after them.
+    blended
+        Whether similarity and lexical score take part.
+    """
+
+    name = "rerank"
+    runs: Runs = "client"
+    needs = frozenset({"request", "plan", "fused"})
+    adds = frozenset({"ranked"})
+
+    def __init__(self, reranker: Reranker | None, *, limit: int, blended: bool = False) -> None:
+        self._reranker = reranker
+        self._blended = blended
+        self._limit = limit
+
+    async def run(self, state: SearchState) -> None:
+        """Set `state.ranked`. When the reranker fails, the order of stage 4 stands."""
+        fused = need(state.fused, "fused")
+        state.ranked = fused
+        if self._reranker is None or not fused:
+            return
+        head, tail = fused[: self._limit], fused[self._limit :]
+        try:
+            scores = await self._reranker.rerank(
+                need(state.plan, "plan").text, state.encoding, [_to_rerank(c) for c in head]
+            )
+        except ModelError as error:
+            state.degraded.append(f"the reranker {self._reranker.id!r} failed: {error}")
+            return
+        finals = _blended(head, scores) if self._blended else scores
+        for candidate, score, final in zip(head, scores, finals, strict=True):
+            candidate.rerank, candidate.score = float(score), float(final)
+        state.ranked = sorted(head, key=lambda c: (-c.score, c.id)) + tail
+        state.details["reranked"] = len(head)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the model and its limit."""
+        return {
+            "reranker": None if self._reranker is None else self._reranker.id,
+            "limit": self._limit,
+        }
+
+
+def _to_rerank(candidate: Candidate) -> RerankCandidate:
+    row = need(candidate.row, "row")
+    text = searchable_text(row.title, row.text)
+    return RerankCandidate(id=candidate.id, text=text, codes=row.codes)
+
+
+def _blended(candidates: Sequence[Candidate], scores: Sequence[float]) -> Sequence[float]:
+    rows = [need(candidate.row, "row") for candidate in candidates]
+    final: list[float] = blend(
+        np.array(scores, dtype=np.float64),
+        np.array([candidate.similarity or 0.0 for candidate in candidates]),
+        np.array([candidate.lexical_score or 0.0 for candidate in candidates]),
+        np.array([row.tokens for row in rows], dtype=np.float64),
+    ).tolist()
+    return final

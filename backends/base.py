@@ -1,0 +1,465 @@
+"""The contract between the memory and a storage engine.
+
+An engine stores documents with their chunks and answers stages 2 to 4 of a search. It gets values
+that are validated, chunked and embedded already, and it decides nothing about models or text. All
+times are integers: microseconds since 1970-01-01 UTC. `FOREVER` and `NEVER` stand for open ends.
+
+Guarantees every engine gives:
+
+* A write batch is atomic, and durable when the call returns.
+* Every search, read or count sees all writes that returned before it in this process.
+* The scope is applied before candidates are taken: when m chunks match it and the query has a
+  vector, at least min(limit, m) candidates come back.
+* A cancelled call leaves the engine usable and nothing half written.
+* Only errors of `agentmem.errors` leave it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentmem._filters import Filter
+from agentmem._types import WriteStatus
+
+Micros: TypeAlias = int
+Vector: TypeAlias = NDArray[np.float32]
+
+NEVER: Micros = -(2**62)
+"""Before every storable instant: an interval that starts here has no beginning."""
+
+FOREVER: Micros = 2**62
+"""After every storable instant: an interval that ends here has no end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What an engine can do beyond the contract.
+
+    Attributes
+    ----------
+    name
+        Short name of the engine, such as ``"embedded"``.
+    fuses
+        True when `candidates` returns rows cut to the fused best already, so that stage 4 in the
+        client only confirms their order.
+    reranks
+        True when the engine can rerank with a model of its own.
+    secure_delete
+        True when a purge overwrites the stored bytes.
+    """
+
+    name: str
+    fuses: bool = False
+    reranks: bool = False
+    secure_delete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """Which model made the vectors of a memory, and how texts were cut for it."""
+
+    embedder: str
+    dimensions: int
+    token_dimensions: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Stage 2's output: which chunks a search may see.
+
+    A chunk is in scope when its tenant is `tenant`; its user is NULL or `user_id` (NULL only when
+    that is None); its collection is one of `collections` (any when None; none when empty); it is
+    neither deleted nor expired at `now`; its version is in force, at `as_of` when that is given
+    and else at `now`; and `where` is true for it.
+
+    The version test is `visible_from <= now < visible_until`, or with `as_of` the test
+    `as_of_from <= as_of < as_of_until`, over the columns of `StoredWindow`.
+    """
+
+    tenant: str
+    user_id: str | None
+    collections: tuple[str, ...] | None
+    where: Filter | None
+    now: Micros
+    as_of: Micros | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRequest:
+    """What stage 3 asks of an engine.
+
+    Parameters
+    ----------
+    vector
+        Query embedding, float32 of shape (dimensions,), L2-normalised; None for no vector pool.
+    terms
+        Lexical terms in index form; empty for no lexical pool.
+    pool
+        Size of each pool.
+    fusion_k, limit
+        Constant of reciprocal rank fusion and number of fused rows wanted. An engine that fuses
+        may return just these; None for `limit` asks for the whole union of the pools.
+    want_codes
+        Whether the rows shall carry token codes.
+    """
+
+    vector: Vector | None
+    terms: tuple[str, ...]
+    pool: int
+    fusion_k: int
+    limit: int | None
+    want_codes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRow:
+    """Everything that a hit shows of a chunk and its document version."""
+
+    document_id: str
+    version: int
+    chunk_index: int
+    start: int
+    end: int
+    text: str
+    tokens: int
+    key: str | None
+    title: str | None
+    source_uri: str | None
+    user_id: str | None
+    collection: str
+    metadata: Mapping[str, Any]
+    created_at: Micros
+    valid_from: Micros | None
+    valid_until: Micros | None
+    codes: bytes | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    """A chunk on its way through stages 3 to 6.
+
+    Attributes
+    ----------
+    id
+        Chunk id, ``<document id>:<version>:<chunk index>``; breaks ties everywhere.
+    similarity
+        Cosine similarity to the query, set for every candidate when the query has a vector.
+    vector_rank, lexical_rank
+        Place in each pool from 1 on (ROW_NUMBER by similarity rounded to 6 digits and id;
+        DENSE_RANK by lexical score), None when not in the pool.
+    row
+        Set by `candidates` or by `hydrate`.
+    handle
+        The engine's own short cut to the row; meaningless elsewhere.
+    """
+
+    id: str
+    similarity: float | None = None
+    vector_rank: int | None = None
+    lexical_rank: int | None = None
+    lexical_score: float | None = None
+    fusion: float = 0.0
+    rerank: float | None = None
+    score: float = 0.0
+    row: ChunkRow | None = None
+    handle: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Stage 3's answer.
+
+    Attributes
+    ----------
+    items
+        The union of both pools (or the fused best of it), in no particular order.
+    vector_pool, lexical_pool
+        How many rows each pool held.
+    degraded
+        Sentences about what did not work as configured.
+    details
+        Further numbers for the trace, such as milliseconds of each leg.
+    """
+
+    items: list[Candidate]
+    vector_pool: int
+    lexical_pool: int
+    degraded: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkToWrite:
+    """A chunk, ready to be stored.
+
+    Parameters
+    ----------
+    start, end
+        Character span in the document's content.
+    vector
+        float32 of shape (dimensions,), L2-normalised.
+    codes
+        Token codes for late interaction, or None when the embedder gives no token vectors.
+    """
+
+    chunk_index: int
+    start: int
+    end: int
+    tokens: int
+    vector: Vector
+    codes: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentToWrite:
+    """A document, validated, chunked and embedded.
+
+    Parameters
+    ----------
+    identity
+        What tells documents apart within tenant, user and collection: the key or the content hash.
+    fingerprint
+        Hash over everything that makes a version. The stored head having the same one means that
+        there is nothing to write.
+    created_at
+        Time of the write.
+    """
+
+    user_id: str | None
+    collection: str
+    key: str | None
+    identity: str
+    fingerprint: str
+    title: str | None
+    source_uri: str | None
+    content: str
+    metadata: Mapping[str, Any]
+    created_at: Micros
+    valid_from: Micros | None
+    valid_until: Micros | None
+    expires_at: Micros | None
+    chunks: tuple[ChunkToWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Names a document within its tenant."""
+
+    user_id: str | None
+    collection: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest version of a document that is not forgotten."""
+
+    document_id: str
+    version: int
+    fingerprint: str
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the engine did with one document of a batch."""
+
+    document_id: str
+    version: int
+    status: WriteStatus
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Which users' documents a selection covers.
+
+    `mode` is ``"visible"`` (shared ones and `user_id`'s own), ``"own"`` (exactly `user_id`'s; the
+    shared ones when that is None) or ``"every"`` (all users of the tenant).
+    """
+
+    mode: Literal["visible", "own", "every"]
+    user_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which documents of a tenant a read, count, forget or restore is about.
+
+    All given conditions hold together. `where` and `as_of` look at the document's newest version,
+    except that `as_of` picks the version in force at that time. `deleted` chooses between live
+    documents (False), forgotten ones (True) and both (None). Expired documents are never selected
+    unless `expired` is True.
+    """
+
+    tenant: str
+    owner: Owner
+    now: Micros
+    ids: tuple[str, ...] | None = None
+    key: str | None = None
+    collections: tuple[str, ...] | None = None
+    where: Filter | None = None
+    as_of: Micros | None = None
+    deleted: bool | None = False
+    expired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRow:
+    """One version of a document, as stored."""
+
+    document_id: str
+    version: int
+    user_id: str | None
+    collection: str
+    key: str | None
+    title: str | None
+    source_uri: str | None
+    content: str
+    metadata: Mapping[str, Any]
+    first_created_at: Micros
+    created_at: Micros
+    valid_from: Micros | None
+    valid_until: Micros | None
+    expires_at: Micros | None
+    deleted_at: Micros | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """One document that a forget covered."""
+
+    document_id: str
+    user_id: str | None
+    collection: str
+    key: str | None
+    versions: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Tenant-wide numbers for `stats()`."""
+
+    documents: int
+    versions: int
+    chunks: int
+    forgotten: int
+    users: int
+    collections: int
+    bytes: int | None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One finding of `verify()`."""
+
+    kind: str
+    subject: str
+    message: str
+    repaired: bool = False
+
+
+def searchable_text(title: str | None, text: str) -> str:
+    """Return the text of a chunk as it is embedded and indexed: with the document's title."""
+    return text if title is None else f"{title}\n{text}"
+
+
+class Backend(ABC):
+    """A storage engine. See the module's text for the guarantees."""
+
+    capabilities: Capabilities
+
+    @abstractmethod
+    async def open(self, model: ModelIdentity) -> None:
+        """Open or create the store for vectors of `model`.
+
+        Raises
+        ------
+        ModelMismatchError
+            The store was made with another model.
+        StoreError
+            The store cannot be used; the subclass says why.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release every resource. Closing twice is harmless."""
+
+    @abstractmethod
+    async def heads(
+        self, tenant: str, identities: Sequence[Identity], now: Micros
+    ) -> list[Head | None]:
+        """Return the live head for each identity, in order."""
+
+    @abstractmethod
+    async def write(self, tenant: str, documents: Sequence[DocumentToWrite]) -> list[Written]:
+        """Store a batch in one transaction and return what became of each document, in order.
+
+        A document whose live head has the same fingerprint is left alone. A document whose head
+        differs becomes the next version. Otherwise it is new.
+        """
+
+    @abstractmethod
+    async def candidates(self, scope: Scope, request: CandidateRequest) -> Candidates:
+        """Run stages 2 and 3, and stage 4 when the engine fuses."""
+
+    @abstractmethod
+    async def hydrate(self, scope: Scope, items: Sequence[Candidate], want_codes: bool) -> None:
+        """Set `row` on each candidate that lacks it. Rows that have gone meanwhile stay None."""
+
+    @abstractmethod
+    async def read(
+        self,
+        selection: Selection,
+        *,
+        after: tuple[Micros, str] | None = None,
+        limit: int | None = None,
+    ) -> list[StoredRow]:
+        """Return one version per selected document, ordered by first creation and id.
+
+        `after` is the order key (`first_created_at`, `document_id`) of the last row seen.
+        """
+
+    @abstractmethod
+    async def versions(self, selection: Selection) -> list[StoredRow]:
+        """Return every version of the selected documents, oldest first."""
+
+    @abstractmethod
+    async def count(self, selection: Selection) -> int:
+        """Return how many documents are selected."""
+
+    @abstractmethod
+    async def forget(
+        self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
+    ) -> list[Forgotten]:
+        """Mark the selected documents as forgotten, or remove their bytes, in one transaction."""
+
+    @abstractmethod
+    async def restore(self, selection: Selection) -> list[str]:
+        """Bring forgotten documents back and return their ids.
+
+        Raises
+        ------
+        ConflictError
+            A live document has the same identity as one to be restored; nothing is changed.
+        """
+
+    @abstractmethod
+    async def totals(self, tenant: str, now: Micros) -> Totals:
+        """Return tenant-wide numbers."""
+
+    @abstractmethod
+    async def verify(self, *, repair: bool) -> list[Problem]:
+        """Check the store and, with `repair`, mend what is derived from the truth."""
+
+    @abstractmethod
+    async def compact(self) -> None:
+        """Give back space that deleted and superseded data no longer need."""

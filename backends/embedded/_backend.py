@@ -1,0 +1,266 @@
+"""`EmbeddedBackend`: puts the parts of this folder together behind the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+
+from agentmem.backends.base import (
+    Backend,
+    Candidate,
+    CandidateRequest,
+    Candidates,
+    Capabilities,
+    DocumentToWrite,
+    Forgotten,
+    Head,
+    Identity,
+    Micros,
+    ModelIdentity,
+    Problem,
+    Scope,
+    Selection,
+    StoredRow,
+    Totals,
+    Written,
+)
+from agentmem.backends.embedded import _maintenance, _selecting
+from agentmem.backends.embedded._connection import DATABASE, Database
+from agentmem.backends.embedded._errors import store_errors
+from agentmem.backends.embedded._resident import Resident
+from agentmem.backends.embedded._schema import check_model, migrate
+from agentmem.backends.embedded._search import Searcher, hydrate
+from agentmem.backends.embedded._text_index import TextIndex
+from agentmem.backends.embedded._where import WhereCache
+from agentmem.backends.embedded._writing import find_heads, write_batch
+from agentmem.errors import AgentMemError, NotOpenError, StoreAccessError
+
+_LOG = logging.getLogger(__name__)
+_NO_VECTOR_FUNCTIONS = (
+    "the sqlite-vec extension could not be loaded; vectors are searched in memory only"
+)
+
+
+class EmbeddedBackend(Backend):
+    """A memory in one folder, without a server.
+
+    Parameters
+    ----------
+    folder
+        Where the memory lives; created when missing. None keeps everything in RAM.
+    lock_timeout
+        Seconds to wait for another process that writes.
+    durability
+        ``"full"`` or ``"normal"``; see `Settings.durability`.
+    readers
+        Threads for reading.
+    vector_memory
+        Bytes that the resident matrix of vectors may take.
+    """
+
+    capabilities = Capabilities(name="embedded", secure_delete=True)
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        lock_timeout: float = 5.0,
+        durability: str = "full",
+        readers: int = 2,
+        vector_memory: int = 1 << 30,
+    ) -> None:
+        self._folder = folder
+        self._lock_timeout = lock_timeout
+        self._durability = durability
+        self._reader_count = readers
+        self._vector_memory = vector_memory
+        self._database: Database | None = None
+        self._warm_up: asyncio.Task[None] | None = None
+
+    async def open(self, model: ModelIdentity) -> None:
+        """Open or create the folder. See `Backend.open`."""
+        await asyncio.get_running_loop().run_in_executor(None, self._prepare_folder)
+        database = Database(
+            self._folder,
+            readers=self._reader_count,
+            lock_timeout=self._lock_timeout,
+            durability=self._durability,
+        )
+
+        def prepare(connection: apsw.Connection) -> None:
+            migrate(connection)
+            check_model(connection, model)
+
+        try:
+            await database.write("open the memory", prepare)
+        except BaseException:
+            await asyncio.shield(database.close())
+            raise
+        self._resident = Resident(model.dimensions, self._vector_memory)
+        self._text = TextIndex(self._folder, lock_timeout=self._lock_timeout)
+        self._where = WhereCache()
+        self._searcher = Searcher(self._resident, self._text, self._where)
+        self._database = database
+        self._warm_up = asyncio.create_task(self._load_in_background(database))
+
+    async def close(self) -> None:
+        """Close the folder. Closing twice is harmless."""
+        database, self._database = self._database, None
+        if database is None:
+            return
+        if self._warm_up is not None:
+            self._warm_up.cancel()
+            await asyncio.gather(self._warm_up, return_exceptions=True)
+        await asyncio.shield(database.close())
+        self._text.close()
+
+    async def heads(
+        self, tenant: str, identities: Sequence[Identity], now: Micros
+    ) -> list[Head | None]:
+        """See `Backend.heads`."""
+        return await self._open_database.read(
+            "look up documents", lambda c: find_heads(c, tenant, identities, now)
+        )
+
+    async def write(self, tenant: str, documents: Sequence[DocumentToWrite]) -> list[Written]:
+        """See `Backend.write`."""
+        return await self._open_database.write(
+            f"write {len(documents)} documents", lambda c: write_batch(c, tenant, documents)
+        )
+
+    async def candidates(self, scope: Scope, request: CandidateRequest) -> Candidates:
+        """See `Backend.candidates`."""
+        database = self._open_database
+        found = await database.read(
+            "search", lambda c: self._searcher.candidates(c, scope, request)
+        )
+        if database.vector_functions:
+            return found
+        return replace(found, degraded=(*found.degraded, _NO_VECTOR_FUNCTIONS))
+
+    async def hydrate(self, scope: Scope, items: Sequence[Candidate], want_codes: bool) -> None:
+        """See `Backend.hydrate`."""
+        await self._open_database.read("read hits", lambda c: hydrate(c, items, want_codes))
+
+    async def read(
+        self,
+        selection: Selection,
+        *,
+        after: tuple[Micros, str] | None = None,
+        limit: int | None = None,
+    ) -> list[StoredRow]:
+        """See `Backend.read`."""
+        return await self._open_database.read(
+            "read documents", lambda c: _selecting.read_rows(c, selection, after, limit)
+        )
+
+    async def versions(self, selection: Selection) -> list[StoredRow]:
+        """See `Backend.versions`."""
+        return await self._open_database.read(
+            "read versions", lambda c: _selecting.read_versions(c, selection)
+        )
+
+    async def count(self, selection: Selection) -> int:
+        """See `Backend.count`."""
+        return await self._open_database.read(
+            "count documents", lambda c: _selecting.count_rows(c, selection)
+        )
+
+    async def forget(
+        self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
+    ) -> list[Forgotten]:
+        """See `Backend.forget`."""
+        database = self._open_database
+        if dry_run:
+            return await database.read(
+                "look up documents", lambda c: _selecting.find_documents(c, selection)
+            )
+
+        def job(connection: apsw.Connection) -> list[Forgotten]:
+            documents = _selecting.find_documents(connection, selection)
+            if documents and purge:
+                _selecting.purge(connection, documents)
+            elif documents:
+                _selecting.mark_forgotten(connection, documents, at)
+            return documents
+
+        documents = await database.write("forget documents", job)
+        if purge and documents:
+            await self._erase(database)
+        return documents
+
+    async def restore(self, selection: Selection) -> list[str]:
+        """See `Backend.restore`."""
+        return await self._open_database.write(
+            "restore documents", lambda c: _selecting.restore_rows(c, selection)
+        )
+
+    async def totals(self, tenant: str, now: Micros) -> Totals:
+        """See `Backend.totals`."""
+        database = self._open_database
+        found = await database.read(
+            "count", lambda c: _maintenance.totals(c, tenant, now, self._folder)
+        )
+        degraded = () if database.vector_functions else (_NO_VECTOR_FUNCTIONS,)
+        return replace(found, details={"degraded": degraded})
+
+    async def verify(self, *, repair: bool) -> list[Problem]:
+        """See `Backend.verify`. A repair rebuilds the text index when it disagrees."""
+        database = self._open_database
+        problems = await database.read(
+            "verify", lambda c: _maintenance.check(c, self._text.count(c))
+        )
+        if not repair or not any(problem.kind == "text index" for problem in problems):
+            return problems
+        await database.write("rebuild the text index", _maintenance.rebuild_text)
+        await database.read("rebuild the text index", self._text.catch_up)
+        return [replace(p, repaired=True) if p.kind == "text index" else p for p in problems]
+
+    async def compact(self) -> None:
+        """See `Backend.compact`."""
+        database = self._open_database
+        await database.exclusive("compact", _maintenance.compact)
+        await database.read("rebuild the text index", self._text.catch_up)
+
+    async def _erase(self, database: Database) -> None:
+        """Remove what a purge leaves outside of the tables."""
+        self._where.clear()
+        await database.read("update vectors", self._resident.snapshot)
+        await database.read("rebuild the text index", self._text.catch_up)
+        await database.exclusive("empty the write-ahead log", _maintenance.checkpoint)
+
+    async def _load_in_background(self, database: Database) -> None:
+        try:
+            await database.read("load vectors", self._resident.load_vectors)
+        except AgentMemError as error:
+            # Nobody waits for this task; the next search meets the same fault and raises it.
+            _LOG.warning("%s", error)
+
+    @property
+    def _open_database(self) -> Database:
+        if self._database is None:
+            raise NotOpenError("the store is not open")
+        return self._database
+
+    def _prepare_folder(self) -> None:
+        folder = self._folder
+        if folder is None:
+            return
+        with store_errors("open", folder):
+            if folder.exists() and not folder.is_dir():
+                raise StoreAccessError(
+                    f"could not open a memory at {str(folder)!r}: it is a file; "
+                    "give the path of a folder"
+                )
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            strangers = [p.name for p in folder.iterdir() if not p.name.startswith(".")]
+            if strangers and not (folder / DATABASE).exists():
+                raise StoreAccessError(
+                    f"could not create a memory at {str(folder)!r}: the folder holds other files "
+                    f"(such as {min(strangers)!r}); give an empty or a new folder"
+                )

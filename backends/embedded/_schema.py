@@ -1,0 +1,92 @@
+"""Creates the database, brings an old one up to date and refuses what is not ours."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import apsw
+
+from agentmem.backends.base import ModelIdentity
+from agentmem.errors import (
+    ModelMismatchError,
+    StoreAccessError,
+    StoreCorruptError,
+    StoreVersionError,
+)
+
+APPLICATION_ID = 0x414D454D  # "AMEM"
+_MIGRATIONS = ("001_initial.sql",)
+SCHEMA_VERSION = len(_MIGRATIONS)
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Create the tables or run the migrations that are missing, inside the open transaction.
+
+    Raises
+    ------
+    StoreAccessError
+        The database belongs to another program.
+    StoreVersionError
+        The database was made by a newer release.
+    """
+    application = connection.pragma("application_id")
+    version = connection.pragma("user_version")
+    tables = connection.execute("SELECT COUNT(*) FROM sqlite_schema").get
+    if application != APPLICATION_ID and (tables or version):
+        raise StoreAccessError(
+            "the database in this folder was not made by agentmem; choose another folder"
+        )
+    if version > SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"the memory has schema version {version}, this release knows up to {SCHEMA_VERSION}; "
+            "upgrade agentmem to open it"
+        )
+    folder = resources.files(__package__).joinpath("schema")
+    for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
+        connection.execute(folder.joinpath(name).read_text(encoding="utf-8"))
+        connection.pragma("user_version", number)
+    connection.pragma("application_id", APPLICATION_ID)
+
+
+def check_model(connection: apsw.Connection, model: ModelIdentity) -> None:
+    """Store the model's identity in a new memory, or compare it with the stored one.
+
+    Raises
+    ------
+    ModelMismatchError
+        The memory was written with another model.
+    """
+    wanted = {
+        "embedder": model.embedder,
+        "dimensions": str(model.dimensions),
+        "token_dimensions": str(model.token_dimensions or 0),
+    }
+    stored = dict(connection.execute("SELECT name, value FROM meta"))
+    if not stored:
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", wanted.items())
+        return
+    if not wanted.keys() <= stored.keys():
+        raise StoreCorruptError(
+            "the memory does not say which model made it; restore the folder from a backup"
+        )
+    if any(stored[name] != value for name, value in wanted.items()):
+        raise ModelMismatchError(
+            f"this memory was written with the embedder {stored['embedder']!r} "
+            f"({stored['dimensions']} dimensions), but {model.embedder!r} "
+            f"({model.dimensions} dimensions) is configured; configure the first one, or run "
+            "`agentmem reembed` to compute all vectors anew"
+        )
+
+
+def counter(connection: apsw.Connection, name: str) -> int:
+    """Return the value of a counter."""
+    value: int = connection.execute("SELECT value FROM counters WHERE name = ?", (name,)).get
+    return value
+
+
+def advance(connection: apsw.Connection, name: str) -> int:
+    """Raise a counter by one and return its new value."""
+    value: int = connection.execute(
+        "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", (name,)
+    ).get
+    return value

@@ -1,0 +1,141 @@
+"""What the memory asks of a model. Implement these protocols to bring your own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float32]
+TokenIds: TypeAlias = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """One vector for each token of a text, without the special tokens.
+
+    Attributes
+    ----------
+    ids
+        int32 of shape (tokens,): ids in the model's vocabulary.
+    vectors
+        float32 of shape (tokens, token_dimensions), L2-normalised.
+    """
+
+    ids: TokenIds
+    vectors: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What an embedder made of some texts.
+
+    Attributes
+    ----------
+    vectors
+        float32 of shape (texts, dimensions), L2-normalised.
+    tokens
+        Token vectors of each text, or None when the model has none.
+    """
+
+    vectors: Floats
+    tokens: tuple[TokenVectors, ...] | None = None
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    Attributes
+    ----------
+    id
+        Name of the model with a digest of its content. Vectors of different ids never meet.
+    dimensions, token_dimensions
+        Length of sentence and token vectors; the latter is None without token vectors.
+    max_tokens
+        Longest text, in tokens, that the model reads; the rest is cut off.
+    """
+
+    @property
+    def id(self) -> str: ...  # noqa: D102 - described above
+
+    @property
+    def dimensions(self) -> int: ...  # noqa: D102 - described above
+
+    @property
+    def token_dimensions(self) -> int | None: ...  # noqa: D102 - described above
+
+    @property
+    def max_tokens(self) -> int: ...  # noqa: D102 - described above
+
+    async def embed_passages(self, texts: Sequence[str]) -> Encoding:
+        """Return the encoding of texts to be stored."""
+        ...
+
+    async def embed_query(self, text: str) -> Encoding:
+        """Return the encoding of one query."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of `text`, without special tokens and without a limit."""
+        ...
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return the character span of each token of `text`, in order."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the model holds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RerankCandidate:
+    """What a reranker sees of a chunk.
+
+    Attributes
+    ----------
+    text
+        The chunk with its document's title.
+    codes
+        Token codes stored with the chunk, when the reranker needs ``"codes"``.
+    """
+
+    id: str
+    text: str
+    codes: bytes | None
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores query and chunk together.
+
+    Attributes
+    ----------
+    id
+        Name of the model.
+    needs
+        What it reads of a candidate: ``"codes"``, ``"text"`` or both.
+    """
+
+    @property
+    def id(self) -> str: ...  # noqa: D102 - described above
+
+    @property
+    def needs(self) -> frozenset[str]: ...  # noqa: D102 - described above
+
+    async def rerank(
+        self, query: str, encoding: Encoding | None, candidates: Sequence[RerankCandidate]
+    ) -> list[float]:
+        """Return one score per candidate, in order; higher is better.
+
+        `encoding` is the embedder's encoding of the query, None when that failed.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what the model holds."""
+        ...

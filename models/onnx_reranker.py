@@ -1,0 +1,121 @@
+"""Reranks with an ONNX cross-encoder: a model that reads query and chunk as one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentmem.errors import ModelError
+from agentmem.models._files import find_files
+from agentmem.models._session import OnnxModel, runs
+from agentmem.models.base import Encoding, RerankCandidate
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding as Tokenized
+
+_LOGITS = ("logits", "scores", "score")
+
+
+class CrossEncoderReranker:
+    """A `Reranker` over any ONNX cross-encoder with a tokenizer.json.
+
+    One logit is taken as it is; of two (irrelevant, relevant) the difference counts, which orders
+    like the softmax probability of the second. The query may take up to half of the input, the
+    chunk what is left.
+
+    Parameters
+    ----------
+    spec
+        Folder or hub id.
+    threads
+        Threads of one run; 0 chooses by the machine.
+    max_tokens
+        Longest input with special tokens; None takes the model's own limit.
+
+    Raises
+    ------
+    ModelError
+        The files are missing.
+    """
+
+    needs = frozenset({"text"})
+
+    def __init__(
+        self, spec: str | Path, *, threads: int = 0, max_tokens: int | None = None
+    ) -> None:
+        files = find_files(spec)
+        self._model = OnnxModel(files, threads=threads)
+        self._limit = max_tokens or files.max_tokens()
+        self._id = f"{files.name}@{files.digest()}"
+
+    @property
+    def id(self) -> str:
+        """Name and digest of the model."""
+        return self._id
+
+    async def rerank(
+        self, query: str, encoding: Encoding | None, candidates: Sequence[RerankCandidate]
+    ) -> list[float]:
+        """Return one logit per candidate, in order."""
+        if not candidates:
+            return []
+        texts = [candidate.text for candidate in candidates]
+        pairs = await self._model.call(self._tokenize, query, texts)
+        scores = np.zeros(len(texts))
+        # One job for each run, so that a query embedding can slip in between.
+        for group in runs([len(ids) for ids, _ in pairs]):
+            scores[group] = await self._model.call(self._score, [pairs[place] for place in group])
+        return [float(score) for score in scores]
+
+    async def close(self) -> None:
+        """Let go of the model."""
+        await self._model.close()
+
+    def _tokenize(self, query: str, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        tokenizer = self._model.tokenizer
+        special = tokenizer.num_special_tokens_to_add(is_pair=True)
+        room = self._limit - special
+        if room < 2:
+            raise ModelError(
+                f"the model {self._model.files.name!r} takes {self._limit} tokens, too few for a "
+                "query and a chunk"
+            )
+        first = tokenizer.encode(query, add_special_tokens=False)
+        first.truncate(max(1, room // 2))
+        left = room - len(first.ids)
+        return [self._pair(first, text, left) for text in texts]
+
+    def _pair(self, first: Tokenized, text: str, room: int) -> tuple[list[int], list[int]]:
+        tokenizer = self._model.tokenizer
+        second = tokenizer.encode(text, add_special_tokens=False)
+        second.truncate(room)
+        both = tokenizer.post_process(first, second, add_special_tokens=True)
+        return both.ids, both.type_ids
+
+    def _score(self, pairs: Sequence[tuple[list[int], list[int]]]) -> NDArray[np.float64]:
+        outputs = self._model.run([ids for ids, _ in pairs], [types for _, types in pairs])
+        logits = np.asarray(self._logits(outputs), dtype=np.float64).reshape(len(pairs), -1)
+        if logits.shape[1] == 1:
+            return logits[:, 0]
+        if logits.shape[1] == 2:
+            return logits[:, 1] - logits[:, 0]
+        raise ModelError(
+            f"the model {self._model.files.name!r} gives {logits.shape[1]} logits for a pair; "
+            "a reranker gives one or two"
+        )
+
+    def _logits(self, outputs: Sequence[Any]) -> Any:
+        names = self._model.outputs()
+        for name in _LOGITS:
+            if name in names:
+                return outputs[names.index(name)]
+        if len(outputs) == 1:
+            return outputs[0]
+        raise ModelError(
+            f"the graph of {self._model.files.name!r} has the outputs {', '.join(names)}, "
+            f"and none is called {' or '.join(_LOGITS)}"
+        )

@@ -1,0 +1,42 @@
+"""Makes embedders and rerankers from the names used in settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentmem.models.base import Embedder, Reranker
+from agentmem.models.late_interaction import LateInteractionReranker
+from agentmem.models.onnx_embedder import OnnxEmbedder
+from agentmem.models.onnx_reranker import CrossEncoderReranker
+
+DEFAULT = "default"
+LATE = "late"
+NONE = "none"
+
+
+def load_embedder(spec: str, *, threads: int = 0) -> Embedder:
+    """Return the embedder that `spec` names: ``"default"``, a folder or a hub id.
+
+    Raises
+    ------
+    ModelError
+        There is no such model.
+    """
+    return OnnxEmbedder(None if spec == DEFAULT else spec, threads=threads)
+
+
+def load_reranker(spec: str, *, embedder: str, threads: int = 0) -> Reranker | None:
+    """Return the reranker that `spec` names: ``"late"``, ``"none"``, a folder or a hub id.
+
+    `embedder` is the embedder's name: late interaction takes its token weights from there.
+
+    Raises
+    ------
+    ModelError
+        There is no such model.
+    """
+    if spec == NONE:
+        return None
+    if spec == LATE:
+        return LateInteractionReranker(None if embedder == DEFAULT else Path(embedder))
+    return CrossEncoderReranker(spec, threads=threads)
