@@ -50,15 +50,15 @@ class Parts:
     reranker: Reranker | None
     ingest: Ingest
     pipeline: Pipeline
+    owned: tuple[Embedder | Reranker, ...]
 
     async def close(self) -> None:
-        """Close the store, then the models."""
+        """Close the store, then those models that were not the caller's."""
         try:
             await self.backend.close()
         finally:
-            await self.embedder.close()
-            if self.reranker is not None:
-                await self.reranker.close()
+            for model in self.owned:
+                await model.close()
 
 
 async def build(settings: Settings, choices: Choices) -> Parts:
@@ -85,8 +85,14 @@ async def build(settings: Settings, choices: Choices) -> Parts:
             token_dimensions=embedder.token_dimensions,
         )
     )
+    given = (choices.embedder, choices.reranker)
     return Parts(
-        backend=backend, embedder=embedder, reranker=reranker, ingest=ingest, pipeline=pipeline
+        backend=backend,
+        embedder=embedder,
+        reranker=reranker,
+        ingest=ingest,
+        pipeline=pipeline,
+        owned=tuple(m for m in (embedder, reranker) if m is not None and m not in given),
     )
 
 

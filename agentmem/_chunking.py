@@ -101,8 +101,8 @@ class SentenceChunker:
         self,
         token_offsets: Callable[[str], Offsets],
         *,
-        max_tokens: int = 200,
-        overlap_tokens: int = 30,
+        max_tokens: int = 256,
+        overlap_tokens: int = 32,
     ) -> None:
         if not 0 <= overlap_tokens < max_tokens:
             raise ConfigurationError(

@@ -67,7 +67,8 @@ class Memory:
     tenant
         Isolation boundary; overrides the setting.
     embedder, reranker
-        A name as in the settings, or an object of your own (`agentmem.models.base`).
+        A name as in the settings, or an object of your own (`agentmem.models.base`), which the
+        memory uses but does not close.
     understand
         Async callable that replaces or enriches stage 1: it gets the default plan and the request
         and returns a plan, a mapping of fields to change, or None.

@@ -59,9 +59,9 @@ class Settings(BaseSettings):
     threads: int = Field(
         default=0, ge=0, le=256, description="threads of a model; 0 chooses by the machine"
     )
-    chunk_tokens: int = Field(default=200, ge=16, le=8192, description="most tokens of a chunk")
+    chunk_tokens: int = Field(default=256, ge=16, le=8192, description="most tokens of a chunk")
     chunk_overlap: int = Field(
-        default=30, ge=0, le=4096, description="tokens that neighbouring chunks share at most"
+        default=32, ge=0, le=4096, description="tokens that neighbouring chunks share at most"
     )
     pool: int = Field(default=100, ge=1, le=4096, description="candidates taken from each pool")
     fusion_k: int = Field(

@@ -1,16 +1,21 @@
-"""One ONNX graph with its tokenizer, loaded once and run in a thread of its own."""
+"""One ONNX graph with its tokenizer, loaded once and run in threads of its own.
+
+Each run takes one text. The bundled model computes with 8-bit numbers whose scale follows the
+largest value of a run: in a batch, a text's vector would depend on the texts beside it. One text a
+run makes a vector depend on its text alone, pads nothing, and keeps the memory of a run small;
+several runs go on at the same time, each on one core.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
 from agentmem.models._files import ModelFiles
@@ -21,8 +26,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 T = TypeVar("T")
-_TOKENS_PER_RUN = 4096
-_MOST_THREADS = 4
+U = TypeVar("U")
+_TOKENS_PER_JOB = 256
+_MOST_THREADS = 8
 
 
 class OnnxModel:
@@ -33,7 +39,7 @@ class OnnxModel:
     files
         Where they are.
     threads
-        Threads inside one run of the graph; 0 takes the machine's cores, up to 4.
+        Runs at the same time; 0 takes the machine's cores, up to 8.
     """
 
     def __init__(self, files: ModelFiles, *, threads: int = 0) -> None:
@@ -42,14 +48,36 @@ class OnnxModel:
         self._lock = threading.Lock()
         self._session: InferenceSession | None = None
         self._tokenizer: Tokenizer | None = None
-        # One thread: ONNX Runtime spreads a run over the cores by itself.
         self._pool: ThreadPoolExecutor | None = None
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run `function` in the model's thread and return what it returns."""
+        """Run `function` in one of the model's threads and return what it returns."""
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="agentmem-model")
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="agentmem-model")
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+    async def map(self, function: Callable[[T], U], items: Sequence[T], sizes: Sequence[int]) -> list[U]:
+        """Run `function` on each item and return the results in order.
+
+        Items go to the threads in jobs of a few hundred tokens, and no more jobs wait than there
+        are threads, so that a query does not stand behind a whole batch.
+
+        Parameters
+        ----------
+        items
+            What to call `function` with.
+        sizes
+            Tokens of each item.
+        """
+        free = asyncio.Semaphore(self._threads)
+
+        async def run(job: Sequence[T]) -> list[U]:
+            async with free:
+                return await self.call(lambda: [function(item) for item in job])
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run(items[start:end])) for start, end in _jobs(sizes)]
+        return [result for task in tasks for result in task.result()]
 
     async def close(self) -> None:
         """Finish the running job, end the thread and let go of the graph."""
@@ -71,72 +99,55 @@ class OnnxModel:
         """The graph, loaded at first use."""
         with self._lock:
             if self._session is None:
-                self._session = _load_session(self.files, self._threads)
+                self._session = _load_session(self.files)
             return self._session
 
-    def run(self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]]) -> list[Any]:
-        """Run the graph on token ids of differing length and return its outputs.
+    def run(self, ids: Sequence[int], types: Sequence[int] | None = None) -> dict[str, Any]:
+        """Run the graph on one text and return its outputs by name.
 
         Parameters
         ----------
-        ids, types
-            Token ids and segment ids of each text.
+        ids
+            Token ids.
+        types
+            Segment ids; None for zeros.
 
         Returns
         -------
-        list
-            One array per output, each of shape (texts, ...), padded positions included.
+        dict
+            Arrays with a first axis of length 1.
         """
-        mask = [[1] * len(row) for row in ids]
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        wanted = {tensor.name for tensor in self.session.get_inputs()}
-        unknown = wanted - given.keys()
+        given = {
+            "input_ids": ids,
+            "attention_mask": [1] * len(ids),
+            "token_type_ids": [0] * len(ids) if types is None else types,
+        }
+        wanted = [tensor.name for tensor in self.session.get_inputs()]
+        unknown = set(wanted) - given.keys()
         if unknown:
             raise ModelError(
                 f"the graph of {self.files.name!r} wants an input {min(unknown)!r}; "
                 f"known are {', '.join(given)}"
             )
-        feed = {name: _padded(given[name], self._pad(name)) for name in wanted}
+        feed = {name: np.array([given[name]], dtype=np.int64) for name in wanted}
+        names = [tensor.name for tensor in self.session.get_outputs()]
         try:
-            outputs: list[Any] = self.session.run(None, feed)
+            return dict(zip(names, self.session.run(names, feed), strict=True))
         except Exception as error:  # the runtime raises classes of its own for each kind of fault
             raise ModelError(f"the model {self.files.name!r} failed: {error}") from error
-        return outputs
-
-    def outputs(self) -> list[str]:
-        """Return the names of the graph's outputs."""
-        return [tensor.name for tensor in self.session.get_outputs()]
-
-    def _pad(self, name: str) -> int:
-        if name != "input_ids":
-            return 0
-        declared = self.files.setting("pad_token_id", "config.json")
-        return int(declared or 0)
 
 
-def runs(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield positions in groups to run together: of similar length, and bounded by tokens.
-
-    Padding to the longest of a group is wasted work, so short texts never wait for long ones; a
-    bound on tokens rather than on texts keeps the memory of one run flat.
-    """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    group: list[int] = []
-    for position in order:
-        if group and lengths[position] * (len(group) + 1) > _TOKENS_PER_RUN:
-            yield group
-            group = []
-        group.append(position)
-    if group:
-        yield group
-
-
-def _padded(rows: Sequence[Sequence[int]], fill: int) -> NDArray[np.int64]:
-    width = max(map(len, rows))
-    array = np.full((len(rows), width), fill, dtype=np.int64)
-    for place, row in enumerate(rows):
-        array[place, : len(row)] = row
-    return array
+def _jobs(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut a list of items into runs of at most `_TOKENS_PER_JOB` tokens, at least one item each."""
+    jobs, start, tokens = [], 0, 0
+    for place, size in enumerate(sizes):
+        if place > start and tokens + size > _TOKENS_PER_JOB:
+            jobs.append((start, place))
+            start, tokens = place, 0
+        tokens += size
+    if start < len(sizes):
+        jobs.append((start, len(sizes)))
+    return jobs
 
 
 def cut(encoded: Tokenized, length: int) -> list[int]:
@@ -160,15 +171,13 @@ def _load_tokenizer(files: ModelFiles) -> Tokenizer:
     return tokenizer
 
 
-def _load_session(files: ModelFiles, threads: int) -> InferenceSession:
+def _load_session(files: ModelFiles) -> InferenceSession:
     files.verify()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # Spinning threads would burn a core between two searches.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # The arena keeps the memory of the largest run for good.
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 3

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from agentmem.errors import ModelError
 from agentmem.models._files import BUNDLED
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
-from agentmem.models.token_codes import decode
+from agentmem.models.token_codes import Decoded, decode
 
 _WEIGHTS = "token_weights.npy"
 # Work beyond this many multiplications goes to a thread: a few milliseconds of the event loop.
@@ -70,9 +70,8 @@ class LateInteractionReranker:
         """Do nothing: the reranker holds no resource."""
 
     def _score(self, query: TokenVectors, codes: Sequence[bytes]) -> list[float]:
-        vectors, lengths = decode(codes)
         weights = self._weights_of(query.ids)
-        scores: list[float] = late_interaction(query.vectors, weights, vectors, lengths).tolist()
+        scores: list[float] = late_interaction(query.vectors, weights, decode(codes)).tolist()
         return scores
 
     def _weights_of(self, ids: NDArray[np.int32]) -> Floats:
@@ -93,9 +92,7 @@ class LateInteractionReranker:
         return np.asarray(weights, dtype=np.float32)
 
 
-def late_interaction(
-    query: Floats, weights: Floats, vectors: Floats, lengths: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def late_interaction(query: Floats, weights: Floats, chunks: Decoded) -> NDArray[np.float64]:
     """Return the score of each chunk.
 
     Parameters
@@ -104,23 +101,22 @@ def late_interaction(
         float32 of shape (query tokens, dimensions), L2-normalised.
     weights
         float32 of shape (query tokens,), not negative.
-    vectors
-        float32 of shape (all tokens, dimensions): the chunks' tokens one after the other.
-    lengths
-        int64 of shape (chunks,): tokens of each chunk.
+    chunks
+        Token vectors of the chunks.
 
     Returns
     -------
     NDArray[float64]
         Shape (chunks,), between -1 and 1; 0 for a chunk without tokens or a query without weight.
     """
-    scores = np.zeros(len(lengths))
+    scores = np.zeros(len(chunks.lengths))
     total = float(weights.sum())
-    filled = np.flatnonzero(lengths)
+    filled = np.flatnonzero(chunks.lengths)
     if not len(filled) or not len(query) or total <= 0.0:
         return scores
-    similarity = vectors @ query.T
-    starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
-    best = np.maximum.reduceat(similarity, starts, axis=0)
-    scores[filled] = best @ weights / total
+    similarity = query @ chunks.steps.T
+    similarity *= chunks.scales
+    starts = np.concatenate([[0], np.cumsum(chunks.lengths[filled])[:-1]])
+    best = np.maximum.reduceat(similarity, starts, axis=1)
+    scores[filled] = weights @ best / total
     return scores

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
 from agentmem.models._files import BUNDLED, ModelFiles, find_files
-from agentmem.models._session import OnnxModel, cut, runs
+from agentmem.models._session import OnnxModel, cut
 from agentmem.models.base import Encoding, Floats, TokenVectors
 
 _SENTENCE = "sentence_embedding"
@@ -86,20 +86,16 @@ class OnnxEmbedder:
         return self._limit
 
     async def embed_passages(self, texts: Sequence[str]) -> Encoding:
-        """Return the encoding of `texts`; a text beyond `max_tokens` is cut off.
-
-        The work is done run by run, so that a query does not wait for a whole batch.
-        """
-        if not texts:
-            return self._joined([], [], 0)
+        """Return the encoding of `texts`; a text beyond `max_tokens` is cut off."""
         prefixed = [self._passage_prefix + text for text in texts]
         ids = await self._model.call(self._tokenize, prefixed)
-        groups = list(runs([len(row) for row in ids]))
-        parts = [
-            await self._model.call(self._encode, [ids[place] for place in group])
-            for group in groups
-        ]
-        return self._joined(groups, parts, len(texts))
+        rows = await self._model.map(self._encode, ids, [len(row) for row in ids])
+        vectors = np.zeros((len(texts), self._dimensions), dtype=np.float32)
+        for place, (vector, _) in enumerate(rows):
+            vectors[place] = vector
+        if self._token_dimensions is None:
+            return Encoding(vectors)
+        return Encoding(vectors, tuple(tokens for _, tokens in rows if tokens is not None))
 
     async def embed_query(self, text: str) -> Encoding:
         """Return the encoding of one query."""
@@ -125,80 +121,49 @@ class OnnxEmbedder:
         return [cut(tokenizer.encode(text), self._limit) for text in texts]
 
     def _embed_query(self, text: str) -> Encoding:
-        ids = self._tokenize([self._query_prefix + text])
-        vectors, tokens = self._encode(ids)
-        return Encoding(vectors, None if tokens is None else tuple(tokens))
+        vector, tokens = self._encode(self._tokenize([self._query_prefix + text])[0])
+        return Encoding(vector[None], None if tokens is None else (tokens,))
 
-    def _encode(self, ids: Sequence[list[int]]) -> tuple[Floats, list[TokenVectors] | None]:
-        outputs = dict(
-            zip(
-                self._model.outputs(),
-                self._model.run(ids, [[0] * len(row) for row in ids]),
-                strict=True,
-            )
-        )
-        vectors = self._sentence_vectors(outputs, ids)
+    def _encode(self, ids: list[int]) -> tuple[Floats, TokenVectors | None]:
+        outputs = self._model.run(ids)
+        vector = self._sentence_vector(outputs)
         if self._token_dimensions is None:
-            return vectors, None
+            return vector, None
         if _TOKENS not in outputs:
             raise ModelError(
                 f"model.json of {self._model.files.name!r} promises token vectors, but the graph "
                 f"has no output {_TOKENS!r}"
             )
-        return vectors, [
-            self._token_vectors(row, outputs[_TOKENS][place]) for place, row in enumerate(ids)
-        ]
-
-    def _token_vectors(self, ids: list[int], vectors: Floats) -> TokenVectors:
         # The first and the last one belong to the special tokens around the text.
         inner = slice(1, len(ids) - 1)
-        return TokenVectors(
-            np.array(ids[inner], dtype=np.int32), np.ascontiguousarray(vectors[inner])
+        return vector, TokenVectors(
+            np.array(ids[inner], dtype=np.int32), np.ascontiguousarray(outputs[_TOKENS][0, inner])
         )
 
-    def _sentence_vectors(self, outputs: dict[str, Any], ids: Sequence[list[int]]) -> Floats:
-        if _SENTENCE in outputs:
-            vectors = outputs[_SENTENCE]
-        else:
-            vectors = self._pooled(outputs, [len(row) for row in ids])
-        if vectors.shape[1] != self._dimensions:
+    def _sentence_vector(self, outputs: dict[str, Any]) -> Floats:
+        found = outputs[_SENTENCE] if _SENTENCE in outputs else self._pooled(outputs)
+        vector = np.asarray(found[0], dtype=np.float32)
+        if vector.shape != (self._dimensions,):
             raise ModelError(
-                f"the model {self._model.files.name!r} gives {vectors.shape[1]} dimensions, "
-                f"its configuration says {self._dimensions}"
+                f"the model {self._model.files.name!r} gives vectors of shape {vector.shape}, "
+                f"its configuration says {self._dimensions} dimensions"
             )
-        return _unit(vectors.astype(np.float32))
+        unit: Floats = vector / max(float(np.linalg.norm(vector)), _TINY)
+        return unit
 
-    def _pooled(self, outputs: dict[str, Any], lengths: Sequence[int]) -> NDArray[np.float32]:
+    def _pooled(self, outputs: dict[str, Any]) -> NDArray[np.float32]:
         name = next((name for name in _STATES if name in outputs), None)
         if name is None:
             raise ModelError(
                 f"the graph of {self._model.files.name!r} is no embedder: it has none of the "
                 f"outputs {_SENTENCE!r}, {_STATES[0]!r} and {_STATES[1]!r}"
             )
-        states = outputs[name]
+        states = np.asarray(outputs[name], dtype=np.float32)
         files = self._model.files
-        if files.setting("pooling_mode_cls_token", "1_Pooling/config.json") or (
-            files.setting("pooling", "model.json") == "cls"
-        ):
-            return np.asarray(states[:, 0], dtype=np.float32)
-        means = [states[place, :length].mean(axis=0) for place, length in enumerate(lengths)]
-        return np.stack(means).astype(np.float32)
-
-    def _joined(
-        self,
-        groups: Sequence[Sequence[int]],
-        parts: Sequence[tuple[Floats, list[TokenVectors] | None]],
-        count: int,
-    ) -> Encoding:
-        vectors = np.zeros((count, self._dimensions), dtype=np.float32)
-        tokens: dict[int, TokenVectors] = {}
-        for group, (rows, found) in zip(groups, parts, strict=True):
-            vectors[list(group)] = rows
-            if found is not None:
-                tokens.update(zip(group, found, strict=True))
-        if self._token_dimensions is None:
-            return Encoding(vectors)
-        return Encoding(vectors, tuple(tokens[place] for place in range(count)))
+        by_first = files.setting("pooling_mode_cls_token", "1_Pooling/config.json")
+        if by_first or files.setting("pooling", "model.json") == "cls":
+            return states[:, 0]
+        return states.mean(axis=1, dtype=np.float32)
 
 
 def _declared_dimensions(files: ModelFiles) -> int:
@@ -223,8 +188,3 @@ def _prefix(files: ModelFiles, kind: str, given: str | None) -> str:
         declared = prompts.get(kind) or (prompts.get("document") if kind == "passage" else None)
     return str(declared or "")
 
-
-def _unit(vectors: Floats) -> Floats:
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Floats = vectors / np.maximum(norms, _TINY)
-    return unit

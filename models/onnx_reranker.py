@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
 from agentmem.models._files import find_files
-from agentmem.models._session import OnnxModel, runs
+from agentmem.models._session import OnnxModel
 from agentmem.models.base import Encoding, RerankCandidate
 
 if TYPE_CHECKING:
@@ -61,15 +60,9 @@ class CrossEncoderReranker:
         self, query: str, encoding: Encoding | None, candidates: Sequence[RerankCandidate]
     ) -> list[float]:
         """Return one logit per candidate, in order."""
-        if not candidates:
-            return []
         texts = [candidate.text for candidate in candidates]
         pairs = await self._model.call(self._tokenize, query, texts)
-        scores = np.zeros(len(texts))
-        # One job for each run, so that a query embedding can slip in between.
-        for group in runs([len(ids) for ids, _ in pairs]):
-            scores[group] = await self._model.call(self._score, [pairs[place] for place in group])
-        return [float(score) for score in scores]
+        return await self._model.map(self._score, pairs, [len(ids) for ids, _ in pairs])
 
     async def close(self) -> None:
         """Let go of the model."""
@@ -96,26 +89,24 @@ class CrossEncoderReranker:
         both = tokenizer.post_process(first, second, add_special_tokens=True)
         return both.ids, both.type_ids
 
-    def _score(self, pairs: Sequence[tuple[list[int], list[int]]]) -> NDArray[np.float64]:
-        outputs = self._model.run([ids for ids, _ in pairs], [types for _, types in pairs])
-        logits = np.asarray(self._logits(outputs), dtype=np.float64).reshape(len(pairs), -1)
-        if logits.shape[1] == 1:
-            return logits[:, 0]
-        if logits.shape[1] == 2:
-            return logits[:, 1] - logits[:, 0]
+    def _score(self, pair: tuple[list[int], list[int]]) -> float:
+        logits = np.asarray(self._logits(self._model.run(*pair)), dtype=np.float64).ravel()
+        if len(logits) == 1:
+            return float(logits[0])
+        if len(logits) == 2:
+            return float(logits[1] - logits[0])
         raise ModelError(
-            f"the model {self._model.files.name!r} gives {logits.shape[1]} logits for a pair; "
+            f"the model {self._model.files.name!r} gives {len(logits)} logits for a pair; "
             "a reranker gives one or two"
         )
 
-    def _logits(self, outputs: Sequence[Any]) -> Any:
-        names = self._model.outputs()
+    def _logits(self, outputs: dict[str, Any]) -> Any:
         for name in _LOGITS:
-            if name in names:
-                return outputs[names.index(name)]
+            if name in outputs:
+                return outputs[name]
         if len(outputs) == 1:
-            return outputs[0]
+            return next(iter(outputs.values()))
         raise ModelError(
-            f"the graph of {self._model.files.name!r} has the outputs {', '.join(names)}, "
+            f"the graph of {self._model.files.name!r} has the outputs {', '.join(outputs)}, "
             f"and none is called {' or '.join(_LOGITS)}"
         )

@@ -10,18 +10,26 @@ from agentmem.backends.base import ChunkRow
 SEPARATOR = "\n\n"
 
 
-def render_block(number: int, row: ChunkRow) -> str:
-    """Return one hit: a line ``[1] title (source, date)`` and the text below it.
+def render_heading(number: int, row: ChunkRow) -> str:
+    """Return the line above a hit: ``[1] title (source, date)``.
 
     Parts that are unknown are left out. The date is the day from which the statement holds, else
-    the day of writing. A number in brackets inside a text stays as it is: only one that starts a
-    block, after an empty line, is a citation.
+    the day of writing.
     """
     source = [row.source_uri] if row.source_uri else []
     day = from_micros(row.created_at if row.valid_from is None else row.valid_from).date()
     facts = ", ".join([*source, day.isoformat()])
     title = f" {row.title}" if row.title else ""
-    return f"[{number}]{title} ({facts})\n{row.text}"
+    return f"[{number}]{title} ({facts})"
+
+
+def render_block(number: int, row: ChunkRow) -> str:
+    """Return one hit: its heading and the text below it.
+
+    A number in brackets inside a text stays as it is: only one that starts a block, after an empty
+    line, is a citation.
+    """
+    return f"{render_heading(number, row)}\n{row.text}"
 
 
 def render(rows: Sequence[ChunkRow]) -> str:

@@ -2,11 +2,17 @@
 
 Duplicates go, differing hits come first when asked for, and whole hits are taken in order while
 they fit the token budget. A hit that does not fit is left out, and a later, shorter one may still
-be taken. The count is exact: it is taken of the whole context, citations included.
+be taken. Citations and headings count as well.
+
+Counting a text takes longer than all else here. Chunks were counted when they were written; their
+numbers are used again unless the caller brings a counter of its own. Adding up is right for
+tokenizers that never join characters across white space; near the limit the whole context is
+counted to be sure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 from agentmem._clock import from_micros
 from agentmem._types import Citation, Explanation, Hit, LeftOut, Scores
 from agentmem.backends.base import Candidate, ChunkRow
-from agentmem.pipeline._context import SEPARATOR, render, render_block
+from agentmem.pipeline._context import SEPARATOR, render, render_block, render_heading
 from agentmem.pipeline._diversity import diversified
 from agentmem.pipeline._stage import Runs, SearchState, need
 
@@ -24,6 +30,8 @@ CountTokens: TypeAlias = Callable[[str], int]
 
 # A chunk is a duplicate of a better one of the same version when this much of it lies inside.
 _OVERLAP = 0.8
+# Tokens a hit by which a sum of counts may be off before the whole is counted.
+_SLACK = 4
 
 
 @dataclass(slots=True)
@@ -59,6 +67,7 @@ def fill_budget(
     token_budget: int | None,
     diversify_by: str | None,
     count_tokens: CountTokens,
+    own_counter: bool = False,
 ) -> WorkingSet:
     """Choose the working set.
 
@@ -74,6 +83,8 @@ def fill_budget(
         See `agentmem.pipeline._diversity.diversified`.
     count_tokens
         Counts the tokens of a text.
+    own_counter
+        True when `count_tokens` counts as the chunks were counted when written.
     """
     result = WorkingSet()
     different = list(_without_duplicates(ranked, result))
@@ -81,7 +92,7 @@ def fill_budget(
         if len(result.kept) == k:
             _leave(result, candidate, "limit", 0, f"cut: {k} hits were asked for")
         else:
-            _take(result, candidate, token_budget, count_tokens)
+            _take(result, candidate, token_budget, count_tokens, own_counter)
     result.context = render([need(c.row, "row") for c in result.kept])
     _shrink(result, token_budget, count_tokens)
     return result
@@ -117,12 +128,19 @@ def _covering(row: ChunkRow, better: Sequence[tuple[ChunkRow, str]]) -> str | No
 
 
 def _take(
-    result: WorkingSet, candidate: Candidate, budget: int | None, count_tokens: CountTokens
+    result: WorkingSet,
+    candidate: Candidate,
+    budget: int | None,
+    count_tokens: CountTokens,
+    own_counter: bool,
 ) -> None:
     number = len(result.kept) + 1
-    block = render_block(number, need(candidate.row, "row"))
-    size = count_tokens(block)
+    row = need(candidate.row, "row")
     separator = count_tokens(SEPARATOR) if result.kept else 0
+    if own_counter:
+        size = count_tokens(render_heading(number, row)) + row.tokens
+    else:
+        size = count_tokens(render_block(number, row))
     total = result.tokens + separator + size
     if budget is not None and total > budget:
         left = max(0, budget - result.tokens - separator)
@@ -136,15 +154,15 @@ def _take(
 
 
 def _shrink(result: WorkingSet, budget: int | None, count_tokens: CountTokens) -> None:
-    """Count the whole context; a tokenizer may see more tokens in it than in its blocks."""
-    if not result.kept:
-        return
-    result.tokens = count_tokens(result.context)
-    while budget is not None and result.tokens > budget:
+    """Count the whole context when it is near the limit, and drop the last hits while over it."""
+    while budget is not None and result.kept and result.tokens > budget - _SLACK * len(result.kept):
+        result.tokens = count_tokens(result.context)
+        if result.tokens <= budget:
+            return
         candidate, size = result.kept.pop(), result.sizes.pop()
         _leave(result, candidate, "budget", size, "cut: over the token budget as a whole")
         result.context = render([need(c.row, "row") for c in result.kept])
-        result.tokens = count_tokens(result.context) if result.kept else 0
+        result.tokens -= size
 
 
 def _leave(
@@ -166,6 +184,8 @@ class Budget:
         Counts the tokens of a text.
     default_budget
         Budget when neither the call nor the plan gives one; None for no limit.
+    own_counter
+        See `fill_budget`.
     """
 
     name = "budget"
@@ -173,8 +193,15 @@ class Budget:
     needs = frozenset({"request", "plan", "ranked"})
     adds = frozenset({"hits", "citations", "context"})
 
-    def __init__(self, count_tokens: CountTokens, *, default_budget: int | None) -> None:
+    def __init__(
+        self,
+        count_tokens: CountTokens,
+        *,
+        default_budget: int | None,
+        own_counter: bool = False,
+    ) -> None:
         self._count_tokens = count_tokens
+        self._own_counter = own_counter
         self._default_budget = default_budget
 
     async def run(self, state: SearchState) -> None:
@@ -185,12 +212,15 @@ class Budget:
         request, plan = state.request, need(state.plan, "plan")
         ranked = need(state.ranked, "ranked")
         budget = _first(request.token_budget, plan.token_budget, self._default_budget)
-        chosen = fill_budget(
+        # In a thread: a tokenizer works for milliseconds on a long text.
+        chosen = await asyncio.to_thread(
+            fill_budget,
             ranked,
             k=request.k,
             token_budget=budget,
             diversify_by=_first(request.diversify_by, plan.diversify_by),
             count_tokens=self._count_tokens,
+            own_counter=self._own_counter,
         )
         pairs = list(zip(chosen.kept, chosen.sizes, strict=True))
         state.hits = [_hit(n, candidate, size) for n, (candidate, size) in enumerate(pairs, 1)]
@@ -213,7 +243,7 @@ def _first(*values: Any) -> Any:
 
 def _tally(left_out: Sequence[LeftOut]) -> dict[str, int]:
     reasons = [entry.reason for entry in left_out]
-    return {reason: reasons.count(reason) for reason in sorted(set(reasons))}
+    return {f"cut_by_{reason}": reasons.count(reason) for reason in sorted(set(reasons))}
 
 
 def _scores(candidate: Candidate) -> Scores:

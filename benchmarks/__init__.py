@@ -1,0 +1,1 @@
+"""Measurements of agentmem, through its public API only."""

@@ -1,0 +1,125 @@
+"""Fixtures for all tests: a clean environment, no network, a set clock, memories of each kind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from agentmem import Memory
+from agentmem.models.onnx_embedder import OnnxEmbedder
+from tests.support import SetClock, WordEmbedder
+
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("default")
+
+KINDS = ("folder", "ram")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("AGENTMEM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forbid every connection: nothing in this package may need one."""
+
+    def refuse(self: socket.socket, address: Any) -> None:
+        raise AssertionError(f"a test tried to connect to {address!r}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks() -> Iterator[None]:
+    """Fail when a test leaves a thread of ours or an open file of a memory behind."""
+    yield
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while (left := _leftovers()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left, f"left behind: {left}"
+
+
+def _leftovers() -> list[str]:
+    names = ("agentmem-write", "agentmem-read")
+    found = [t.name for t in threading.enumerate() if t.name.startswith(names)]
+    handles = Path("/proc/self/fd")
+    if handles.is_dir():
+        for handle in handles.iterdir():
+            try:
+                target = str(handle.readlink())
+            except OSError:
+                continue
+            if "memory.db" in target:
+                found.append(target)
+    return found
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    """Return a clock that the test sets."""
+    return SetClock()
+
+
+@pytest.fixture(scope="session")
+def real_embedder() -> OnnxEmbedder:
+    """Return the bundled model, loaded once for all tests."""
+    return OnnxEmbedder()
+
+
+@pytest.fixture(params=KINDS)
+def make_memory(request: pytest.FixtureRequest, tmp_path: Path, clock: SetClock) -> Callable[..., Memory]:
+    """Return a maker of memories over one store; each engine runs every test that asks for it."""
+    folder = tmp_path / "memory"
+
+    def make(**arguments: Any) -> Memory:
+        url = "local://:memory:" if request.param == "ram" else str(folder)
+        arguments.setdefault("embedder", WordEmbedder())
+        arguments.setdefault("clock", clock)
+        return Memory(url, **arguments)
+
+    return make
+
+
+@pytest.fixture
+async def memory(make_memory: Callable[..., Memory]) -> AsyncIterator[Memory]:
+    """Yield an open memory with a fast embedder."""
+    async with make_memory() as memory:
+        yield memory
+
+
+@pytest.fixture
+async def real_memory(
+    make_memory: Callable[..., Memory], real_embedder: OnnxEmbedder
+) -> AsyncIterator[Memory]:
+    """Yield an open memory with the bundled model."""
+    async with make_memory(embedder=real_embedder) as memory:
+        yield memory
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+    """Return a function that opens memories on the same folder; all are closed at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def open_one(**arguments: Any) -> Memory:
+            arguments.setdefault("embedder", WordEmbedder())
+            return await stack.enter_async_context(Memory(tmp_path / "memory", **arguments))
+
+        yield open_one
