@@ -58,7 +58,7 @@ def check_moment(value: object, name: str) -> datetime | None:
 
 
 def check_as_of(value: object) -> datetime | None:
-    """Return the instant that `as_of` means: a date stands for the last microsecond of that day, UTC.
+    """Return the instant that `as_of` means; a date stands for the end of that day in UTC.
 
     Raises
     ------

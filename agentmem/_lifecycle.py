@@ -41,7 +41,7 @@ class Lifecycle:
             self._open = True
 
     async def closing(self) -> bool:
-        """Refuse new calls, wait for running ones, and return whether there is anything to close."""
+        """Refuse new calls, wait for running ones, and return whether to close anything."""
         if self._closed or not self._open:
             self._closed = True
             return False

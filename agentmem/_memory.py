@@ -490,7 +490,7 @@ class Memory:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The stages of a search; ``print(memory.pipeline)`` shows them. The memory must be open."""
+        """The stages of a search, to be printed. The memory must be open."""
         self._lifecycle.check()
         return self._open_parts().pipeline
 

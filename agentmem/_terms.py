@@ -5,9 +5,9 @@
    other scripts are part of the word and stay.
 3. Words are runs of letters, marks and digits. English stemming makes one term of `walk` and
    `walked`; it touches words of ASCII letters only.
-4. A code such as ``ERR-4711`` gives its parts and the whole without separators, ``err4711``, so that
-   `ERR 4711` and `ERR4711` find it too. A number with separators (``3.11.7``, ``2024-05-01``) gives
-   its parts and the whole as written.
+4. A code such as ``ERR-4711`` gives its parts and the whole without separators, ``err4711``, so
+   that `ERR 4711` and `ERR4711` find it too. A number with separators (``3.11.7``, ``2024-05-01``)
+   gives its parts and the whole as written.
 5. Chinese, Japanese and Korean runs are cut into overlapping pairs of characters, so that any part
    of a run of two or more characters is found; the index holds single characters as well.
 6. A pictograph is a term.
@@ -76,7 +76,7 @@ def has_terms(text: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return `text` in NFKC, casefolded and without accents on Latin, Greek and Cyrillic letters."""
+    """Return `text` in NFKC, casefolded, and with the accents of rule 2 removed."""
     if text.isascii():
         return text.lower().translate(_APOSTROPHES)
     text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).casefold()

@@ -37,7 +37,7 @@ def quality(
     ] = "1,2,3,4",
     out: Out = _RESULTS,
 ) -> None:
-    """Retrieval quality and milliseconds of each stage on an evaluation set.
+    """Measure quality and milliseconds of each stage on an evaluation set.
 
     Categories matter for sets whose questions carry numbers, such as LoCoMo, where the fifth holds
     questions that have no answer.

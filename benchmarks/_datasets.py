@@ -99,6 +99,4 @@ def _moment(text: str | None) -> datetime | None:
 
 def _query(record: dict[str, Any], relevant: frozenset[str]) -> Query:
     category = record.get("category_name") or record.get("category") or ""
-    return Query(
-        record["id"], record["question"], record["conversation"], str(category), relevant
-    )
+    return Query(record["id"], record["question"], record["conversation"], str(category), relevant)

@@ -80,13 +80,15 @@ async def _keys(memory: Memory, result: SearchResult) -> dict[str, str]:
 
 
 def _rankings(result: SearchResult, keys: dict[str, str]) -> dict[str, list[str]]:
-    """Return the order of documents after each stage; a document stands where its best chunk does."""
+    """Return the order of documents after each stage, each where its best chunk stands."""
     candidates = list(result.trace.explanations or ())
     near = [c for c in candidates if c.scores.vector_rank is not None]
     found = [c for c in candidates if c.scores.lexical_rank is not None]
     return {
         "vector": _documents(sorted(near, key=lambda c: c.scores.vector_rank or 0), keys),
-        "lexical": _documents(sorted(found, key=lambda c: (c.scores.lexical_rank or 0, c.id)), keys),
+        "lexical": _documents(
+            sorted(found, key=lambda c: (c.scores.lexical_rank or 0, c.id)), keys
+        ),
         "fused": _documents(sorted(candidates, key=lambda c: (-c.scores.fusion, c.id)), keys),
         "full": _documents(candidates, keys),
     }
@@ -111,9 +113,7 @@ def _print_quality(dataset: Dataset, outcome: Outcome, console: Console) -> None
         _print_categories(groups, outcome, console)
 
 
-def _print_categories(
-    groups: dict[str, list[Query]], outcome: Outcome, console: Console
-) -> None:
+def _print_categories(groups: dict[str, list[Query]], outcome: Outcome, console: Console) -> None:
     table = Table(title="full pipeline by category")
     table.add_column("category")
     table.add_column("questions", justify="right")

@@ -56,7 +56,9 @@ class OnnxModel:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="agentmem-model")
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
-    async def map(self, function: Callable[[T], U], items: Sequence[T], sizes: Sequence[int]) -> list[U]:
+    async def map(
+        self, function: Callable[[T], U], items: Sequence[T], sizes: Sequence[int]
+    ) -> list[U]:
         """Run `function` on each item and return the results in order.
 
         Items go to the threads in jobs of a few hundred tokens, and no more jobs wait than there

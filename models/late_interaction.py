@@ -3,9 +3,10 @@
     score(q, c) = sum over tokens i of q of w(i) * max over tokens j of c of cos(q_i, c_j)
                   divided by the sum of the w(i)
 
-MaxSim as in Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Search via Contextualized
-Late Interaction over BERT", SIGIR 2020; w(i) is the rarity of the token, so that names and codes
-count for more than "the". The token vectors come with the embedding, so no second model runs.
+MaxSim as in Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Search via
+Contextualized Late Interaction over BERT", SIGIR 2020; w(i) is the rarity of the token, so that
+names and codes count for more than "the". The token vectors come with the embedding, so no second
+model runs.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ class OnnxEmbedder:
         by_first = files.setting("pooling_mode_cls_token", "1_Pooling/config.json")
         if by_first or files.setting("pooling", "model.json") == "cls":
             return states[:, 0]
-        return states.mean(axis=1, dtype=np.float32)
+        means: NDArray[np.float32] = states.mean(axis=1, dtype=np.float32)
+        return means
 
 
 def _declared_dimensions(files: ModelFiles) -> int:
@@ -187,4 +188,3 @@ def _prefix(files: ModelFiles, kind: str, given: str | None) -> str:
         prompts = files.setting("prompts", "config_sentence_transformers.json") or {}
         declared = prompts.get(kind) or (prompts.get("document") if kind == "passage" else None)
     return str(declared or "")
-

@@ -79,7 +79,7 @@ def encode(vectors: Floats) -> bytes:
     scales = (1.0 / np.maximum(lengths, 1.0)).astype("<f2")
     halves = (steps + _ZERO).astype(np.uint8)
     packed = halves[:, 0::2] | (halves[:, 1::2] << 4)
-    return bytes((_VERSION, dimensions // 2)) + packed.tobytes() + scales.tobytes()
+    return b"".join((bytes((_VERSION, dimensions // 2)), packed.tobytes(), scales.tobytes()))
 
 
 def decode(codes: Sequence[bytes]) -> Decoded:

@@ -84,7 +84,9 @@ def real_embedder() -> OnnxEmbedder:
 
 
 @pytest.fixture(params=KINDS)
-def make_memory(request: pytest.FixtureRequest, tmp_path: Path, clock: SetClock) -> Callable[..., Memory]:
+def make_memory(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: SetClock
+) -> Callable[..., Memory]:
     """Return a maker of memories over one store; each engine runs every test that asks for it."""
     folder = tmp_path / "memory"
 

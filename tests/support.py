@@ -34,7 +34,7 @@ class WordEmbedder:
     """Vectors from a hash of each word: texts are near when they share words. Fast and exact."""
 
     dimensions = 64
-    token_dimensions = 16
+    token_dimensions = 64
     max_tokens = 512
 
     def __init__(self, name: str = "words") -> None:
@@ -59,7 +59,9 @@ class WordEmbedder:
 
     def _vector(self, text: str) -> Any:
         words = re.findall(r"\w+", text.lower()) or [text]
-        total = sum((_direction(word, self.dimensions) for word in words), np.zeros(self.dimensions))
+        total = sum(
+            (_direction(word, self.dimensions) for word in words), np.zeros(self.dimensions)
+        )
         return total / max(float(np.linalg.norm(total)), 1e-9)
 
     def _tokens(self, text: str) -> TokenVectors:

@@ -61,15 +61,15 @@ class Filter:
     __slots__ = ()
 
     def __and__(self, other: Filter) -> Filter:
-        """Both hold."""
+        """Hold when both do."""
         return And((self, _filter(other)))
 
     def __or__(self, other: Filter) -> Filter:
-        """At least one holds."""
+        """Hold when at least one does."""
         return Or((self, _filter(other)))
 
     def __invert__(self) -> Filter:
-        """It does not hold."""
+        """Negate it."""
         return Not(self)
 
     def __bool__(self) -> NoReturn:
@@ -226,11 +226,11 @@ class F:
         return Comparison(self._field, Operator.EXISTS, wanted)
 
     def contains(self, value: object) -> Filter:
-        """A list with an element equal to `value`."""
+        """Hold for a list with an element equal to `value`."""
         return Comparison(self._field, Operator.CONTAINS, value)
 
     def starts_with(self, prefix: str) -> Filter:
-        """A text that begins with `prefix`."""
+        """Hold for a text that begins with `prefix`."""
         return Comparison(self._field, Operator.STARTS_WITH, prefix)
 
     def __repr__(self) -> str:

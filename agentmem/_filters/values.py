@@ -1,8 +1,8 @@
 """Values of metadata and filters: what is allowed, and how they look as JSON.
 
-A datetime is stored as ``{"$datetime": "2024-05-01T10:00:00.000000+00:00"}``, always in UTC and with
-microseconds, so that equal instants have equal text and text order is time order. For that reason
-no other key may start with ``$``.
+A datetime is stored as ``{"$datetime": "2024-05-01T10:00:00.000000+00:00"}``, always in UTC and
+with microseconds, so that equal instants have equal text and text order is time order. For that
+reason no other key may start with ``$``.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _canonical(value: Any) -> Any:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Return whether two decoded values are equal: types count, 1 equals 1.0, order of members not."""
+    """Return whether two decoded values are equal: types count, and 1 equals 1.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):

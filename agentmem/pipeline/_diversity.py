@@ -29,7 +29,7 @@ def check_diversify(value: object) -> str | None:
         It is neither ``"document"``, ``"similarity"``, a column nor a metadata field.
     """
     if value is None or value in (DOCUMENT, SIMILARITY):
-        return value  # type: ignore[return-value]  # one of the two words
+        return value
     try:
         field = check_field(value)
     except FilterError as error:

@@ -35,7 +35,7 @@ _ORPHANS = {
 
 def totals(connection: apsw.Connection, tenant: str, now: Micros, folder: Path | None) -> Totals:
     """Return the numbers of one tenant, and the bytes of the whole folder."""
-    row = connection.execute(_TOTALS, (now, tenant)).fetchone()
+    row = next(connection.execute(_TOTALS, (now, tenant)))
     return Totals(
         documents=row[0],
         versions=row[1],

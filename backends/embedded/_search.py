@@ -165,7 +165,8 @@ def _similarities(matrix: Vector, places: Rows, rows: int, vector: Vector) -> Sc
         values = (matrix[:rows] @ vector)[places]
     else:
         values = matrix[places] @ vector
-    return np.round(values.astype(np.float64), _DIGITS)
+    exact: Scores = values.astype(np.float64)
+    return exact.round(_DIGITS)
 
 
 def _best(scores: Scores, limit: int) -> Rows:

@@ -1,6 +1,6 @@
 """Exports all-MiniLM-L6-v2 as one ONNX graph with two outputs.
 
-    python models/export/export_minilm.py --weights DIR --texts FILE.jsonl.gz ... --out models/minilm
+    python models/export/export_minilm.py --weights DIR --texts FILE... --out models/minilm
 
 DIR holds the fp32 weights as published (config.json, model.safetensors, tokenizer.json). The texts
 fit the projection and the rarity weights; each line is a JSON object with a list `positives`.

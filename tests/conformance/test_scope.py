@@ -176,7 +176,10 @@ async def test_case_11_other_users_rows_do_not_push_mine_out(memory: Memory) -> 
 async def test_shared_rows_are_seen_by_everybody(memory: Memory) -> None:
     await memory.write("shared tide")
     await memory.write("ada's tide", user_id="ada")
-    assert sorted(texts(await memory.search("tide", user_id="ada"))) == ["ada's tide", "shared tide"]
+    assert sorted(texts(await memory.search("tide", user_id="ada"))) == [
+        "ada's tide",
+        "shared tide",
+    ]
     assert texts(await memory.search("tide", user_id="bob")) == ["shared tide"]
 
 

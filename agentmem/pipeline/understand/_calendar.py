@@ -50,7 +50,7 @@ def containing(moment: datetime, unit: str) -> Period:
 
 
 def shifted(moment: datetime, unit: str, count: int) -> Period:
-    """Return the unit `count` units after the one that `moment` lies in, before for negative ones."""
+    """Return the unit that lies `count` units after that of `moment`; before, if negative."""
     start, _ = containing(moment, unit)
     if unit in ("day", "week"):
         start += (DAY if unit == "day" else WEEK) * count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from agentmem._terms import fold
 from agentmem._types import Intent
@@ -11,10 +12,12 @@ MAX_FEATURES = 32
 _LOOKED_AT = 4_000
 
 _QUOTED = re.compile(
-    r"\"([^\"]{1,200})\"|\u201c([^\u201d]{1,200})\u201d|\u00ab([^\u00bb]{1,200})\u00bb|\u201e([^\u201c]{1,200})\u201c"
+    r"\"([^\"]{1,200})\"|\u201c([^\u201d]{1,200})\u201d|\u00ab([^\u00bb]{1,200})\u00bb"
+    r"|\u201e([^\u201c]{1,200})\u201c"
 )
 _CODE = re.compile(
-    r"(?<![\w])#?(?=[\w./:@+=-]*\d)[\w][\w./:@+=-]*[\w]|(?<!\w)#?\d+|(?<!\w)[A-Za-z](?:\+\+|#)(?!\w)"
+    r"(?<![\w])#?(?=[\w./:@+=-]*\d)[\w][\w./:@+=-]*[\w]|(?<!\w)#?\d+"
+    r"|(?<!\w)[A-Za-z](?:\+\+|#)(?!\w)"
 )
 _NAME = re.compile(r"(?:[^\W\d_]\.?)+[^\W_]*(?:[-'\u2019][^\W_]+)*")
 _COMMON_STARTS = frozenset(
@@ -24,22 +27,48 @@ _COMMON_STARTS = frozenset(
     would yes you your""".split()
 )  # fmt: skip
 _CALENDAR = frozenset(
-    """monday tuesday wednesday thursday friday saturday sunday january february march april may june
-    july august september october november december""".split()
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may
+    june july august september october november december""".split()
 )
 
 # The first pattern that is found decides; the order goes from telling to vague.
-_INTENTS: tuple[tuple[Intent, re.Pattern[str]], ...] = tuple(
-    (intent, re.compile(pattern))
-    for intent, pattern in (
-        ("procedure", r"\bhow (?:do|does|can|should|would|to)\b|\bsteps? (?:to|for)\b|\bhow-to\b|\binstructions?\b"),
-        ("comparison", r"\b(?:difference|compare|compared|versus|vs|better|worse|rather than)\b"),
-        ("time", r"\bwhen\b|\bwhat (?:time|day|date|year|month)\b|\bhow long\b|\bsince when\b|\bwhich (?:day|date|month|year)\b"),
-        ("list", r"\b(?:list|all|every|which)\b|\bwhat (?:are|were) (?:the|all|our|my)\b|\bhow many\b"),
-        ("preference", r"\b(?:prefer|favou?rite|likes?|dislikes?|loves?|hates?|enjoys?)\b"),
-        ("fact", r"\b(?:who|whose|whom|where|what|is|are|was|were|does|did|has|have)\b|\bhow (?:much|old|big|far)\b"),
-    )
-)  # fmt: skip
+_INTENTS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
+    (
+        "procedure",
+        re.compile(
+            r"\bhow (?:do|does|can|should|would|to)\b|\bsteps? (?:to|for)\b|\bhow-to\b"
+            r"|\binstructions?\b"
+        ),
+    ),
+    (
+        "comparison",
+        re.compile(r"\b(?:difference|compare|compared|versus|vs|better|worse|rather than)\b"),
+    ),
+    (
+        "time",
+        re.compile(
+            r"\bwhen\b|\bwhat (?:time|day|date|year|month)\b|\bhow long\b"
+            r"|\bwhich (?:day|date|month|year)\b"
+        ),
+    ),
+    (
+        "list",
+        re.compile(
+            r"\b(?:list|all|every|which)\b|\bwhat (?:are|were) (?:the|all|our|my)\b|\bhow many\b"
+        ),
+    ),
+    (
+        "preference",
+        re.compile(r"\b(?:prefer|favou?rite|likes?|dislikes?|loves?|hates?|enjoys?)\b"),
+    ),
+    (
+        "fact",
+        re.compile(
+            r"\b(?:who|whose|whom|where|what|is|are|was|were|does|did|has|have)\b"
+            r"|\bhow (?:much|old|big|far)\b"
+        ),
+    ),
+)
 
 
 def find_phrases(query: str) -> tuple[str, ...]:
@@ -98,5 +127,5 @@ def _quoted(query: str) -> list[re.Match[str]]:
     return list(_QUOTED.finditer(query[:_LOOKED_AT]))
 
 
-def _unique(found: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(found))[:MAX_FEATURES]  # type: ignore[call-overload, no-any-return]
+def _unique(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(found))[:MAX_FEATURES]

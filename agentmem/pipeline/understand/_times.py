@@ -18,8 +18,8 @@ rule the leftmost match. All periods are in UTC and half-open; weeks start on Mo
     three weeks ago                 the unit that lies so far back: that week, that day, that month
     in the last 10 days             from so long ago up to now
 
-Words that only look like a time ("may I", "march on", "fall asleep", "second") are left alone: a bare
-month or season counts after a preposition or with a year only.
+Words that only look like a time ("may I", "march on", "fall asleep", "second") are left alone: a
+bare month or season counts after a preposition or with a year only.
 """
 
 from __future__ import annotations
@@ -81,7 +81,19 @@ _COUNT = (
 _UNIT = r"(?P<unit>day|week|month|quarter|year)s?"
 _SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
 _PART = r"(?:(?P<part>early|mid|late|the\s+(?:beginning|middle|end)\s+of)[\s-]+)?"
-_IN = r"\b(?:in|during|throughout|for|of|since|from|by|until|till|before|after|between|and|to|last|this|next)\s+"
+_IN = (
+    r"\b(?:in|during|throughout|for|of|since|from|by|until|till|before|after|between|and|to|last|this"
+    r"|next)\s+"
+)
+_ON = r"(?:\b(?:in|on)\s+)?"
+_WEEKDAY = f"(?P<weekday>{'|'.join(_DAYS)})"
+_NO_SEASON = r"(?!\s+(?:asleep|apart|in|out|for))"
+_DAY_WORD = (
+    r"(?P<word>day\s+before\s+yesterday|day\s+after\s+tomorrow|yesterday|today|tonight|tomorrow)"
+)
+_LONG_UNIT = r"(?P<unit>day|week|month|quarter|year|weekend)"
+_LAST = r"\b(?:in|over|during|within|for)?\s*(?:the\s+)?(?:last|past|previous)\s+"
+_WHICH = r"(?P<which>last|this|next|past|previous|current)"
 
 
 def find_window(text: str, now: datetime) -> TimeWindow | None:
@@ -158,25 +170,25 @@ def _single(text: str, now: datetime) -> TimeWindow | None:
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[re.Pattern[str], Rule], ...]:
     sources: tuple[tuple[str, Rule], ...] = (
-        (r"(?:\b(?:in|on)\s+)?\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b", _iso_day),
+        (rf"{_ON}\b(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)\b", _iso_day),
         (r"(?:\bin\s+)?\b(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])\b(?!-)", _iso_month),
-        (rf"(?:\b(?:in|on)\s+)?(?:the\s+)?\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?(?!\w)", _month_day),
-        (rf"(?:\b(?:in|on)\s+)?(?:the\s+)?\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?", _month_day),
+        (rf"{_ON}(?:the\s+)?\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?(?!\w)", _month_day),
+        (rf"{_ON}(?:the\s+)?\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?", _month_day),
         (rf"(?:{_IN})?{_PART}\b{_MONTH},?\s+(?:of\s+)?{_YEAR}", _month),
         (rf"{_IN}{_PART}\b{_MONTH}(?=\W|$)", _bare_month),
         (rf"(?:{_IN})?(?:the\s+)?\b{_SEASON}\s+(?:of\s+)?{_YEAR}", _season),
         (rf"\b(?P<which>last|this|next)\s+{_SEASON}\b", _relative_season),
-        (rf"\b(?:in|during|over|of|since)\s+(?:the\s+)?{_SEASON}\b(?!\s+(?:asleep|apart|in|out|for))", _season),
+        (rf"\b(?:in|during|over|of|since)\s+(?:the\s+)?{_SEASON}\b{_NO_SEASON}", _season),
         (rf"(?:\bin\s+)?\bq(?P<quarter>[1-4])(?:\s+(?:of\s+)?{_YEAR})?\b", _quarter),
         (r"\b(?:the\s+)?(?P<decade>(?:19|20)\d0)s\b", _decade),
         (rf"{_IN}(?:the\s+year\s+)?\b{_YEAR}(?!\s*-)", _year),
-        (r"(?:\bin\s+)?\b(?:the\s+)?(?P<word>day\s+before\s+yesterday|day\s+after\s+tomorrow|yesterday|today|tonight|tomorrow)\b", _word),
-        (rf"(?:\bon\s+)?\b(?P<which>last|this|next|past)\s+(?P<weekday>{'|'.join(_DAYS)})\b", _weekday),
-        (rf"\bon\s+(?P<weekday>{'|'.join(_DAYS)})\b", _weekday),
-        (rf"{_COUNT}\s+(?P<unit>day|week|month|quarter|year|weekend)s?\s+(?:ago|back|earlier)\b", _ago),
-        (rf"\b(?:in|over|during|within|for)?\s*(?:the\s+)?(?:last|past|previous)\s+{_COUNT}\s+{_UNIT}\b", _last_units),
-        (r"\b(?P<which>last|this|next|past|previous|current)\s+(?P<unit>week|month|quarter|year|weekend)\b(?!\s+(?:ago))", _relative),
-    )  # fmt: skip
+        (rf"(?:\bin\s+)?\b(?:the\s+)?{_DAY_WORD}\b", _word),
+        (rf"(?:\bon\s+)?\b(?P<which>last|this|next|past)\s+{_WEEKDAY}\b", _weekday),
+        (rf"\bon\s+{_WEEKDAY}\b", _weekday),
+        (rf"{_COUNT}\s+{_LONG_UNIT}s?\s+(?:ago|back|earlier)\b", _ago),
+        (rf"{_LAST}{_COUNT}\s+{_UNIT}\b", _last_units),
+        (rf"\b{_WHICH}\s+(?P<unit>week|month|quarter|year|weekend)\b(?!\s+(?:ago))", _relative),
+    )
     return tuple((re.compile(source, re.IGNORECASE), rule) for source, rule in sources)
 
 

@@ -1,0 +1,59 @@
+# Every target does its own set-up; `make` alone lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow check wheel lock bench clean
+
+help:
+	@echo "make demo    write sample memories, ask questions, forget"
+	@echo "make test    run the tests"
+	@echo "make slow    run the long tests"
+	@echo "make check   formatting, lint, types, import contracts"
+	@echo "make wheel   build the wheel and the source archive into dist/"
+	@echo "make bench   measure the project's own question set"
+	@echo "make lock    resolve requirements.lock anew"
+	@echo "make clean   remove what was built"
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "agentmem needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "python3 -m venv failed; on Debian and Ubuntu install python3-venv"; exit 1; }
+	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python -m benchmarks demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/check-wheel-contents dist/*.whl
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks household
+
+lock: $(READY)
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --group dev --extra bench \
+	  --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
