@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +50,82 @@ def quality(
     wanted = set(categories.split(",")) if _is_numbered(data) else None
     dataset = load_dataset(data, categories=wanted, limit=limit)
     asyncio.run(run_quality(dataset, reranker=reranker, out=out, console=console))
+
+
+@app.command()
+def household() -> None:
+    """Ask the project's own question set and print how many are answered, by kind."""
+    from agentmem import Memory
+    from benchmarks._household import SetClock, ask, fill, load_questions, print_by_kind
+
+    async def run() -> None:
+        clock = SetClock()
+        with tempfile.TemporaryDirectory(prefix="agentmem-") as folder:
+            async with Memory(Path(folder) / "memory", clock=clock) as memory:
+                references = await fill(memory, clock, console)
+                answered = await ask(memory, clock, load_questions(), references)
+        print_by_kind(answered, console)
+        for entry in answered:
+            if not entry.hit or entry.wrong:
+                console.print(
+                    f"{entry.question.id} {entry.question.text!r}: wanted "
+                    f"{sorted(entry.question.relevant)}, got {entry.found[:5]}, wrong {entry.wrong}"
+                )
+
+    asyncio.run(run())
+
+
+@app.command()
+def demo() -> None:
+    """Write sample memories, ask, show cited answers and stages, forget."""
+    from benchmarks._demo import run_demo
+
+    raise SystemExit(asyncio.run(run_demo(console)))
+
+
+@app.command()
+def scale(
+    data: Data,
+    rows: Annotated[int, typer.Option(min=1, help="Documents in the memory.")] = 100_000,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep the memory here and use it again.")
+    ] = None,
+) -> None:
+    """Search time on a large memory made from real texts, and open plus first search."""
+    from benchmarks._scale import run_scale
+
+    dataset = load_dataset(data)
+    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
+        place = folder or Path(temporary) / "memory"
+        asyncio.run(run_scale(place, dataset, rows, console))
+
+
+@app.command()
+def ingest(
+    data: Data,
+    count: Annotated[int, typer.Option(min=1, help="Texts to write.")] = 2_000,
+) -> None:
+    """Throughput of writing against bare embedding of the same texts in the same run."""
+    from benchmarks._scale import run_ingest
+
+    dataset = load_dataset(data)
+    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
+        asyncio.run(run_ingest(Path(temporary), dataset, count, console))
+
+
+@app.command("import-time")
+def import_time() -> None:
+    """Seconds that ``import agentmem`` takes in a fresh process."""
+    program = (
+        "import time; t = time.perf_counter(); import agentmem; print(time.perf_counter() - t)"
+    )
+    runs = [
+        float(
+            subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
+        )
+        for _ in range(7)
+    ]
+    console.print(f"import agentmem: median {sorted(runs)[3]:.4f} s, slowest {max(runs):.4f} s")
 
 
 def _is_numbered(data: Path) -> bool:

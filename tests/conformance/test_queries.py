@@ -41,8 +41,8 @@ async def test_case_22_odd_text_is_searched_as_it_is(memory: Memory, query: str)
 async def test_case_22_the_right_memory_is_found_by_its_words(
     memory: Memory, query: str, wanted: str
 ) -> None:
-    rows = ["issue #682", "issue #683", "we use C++", "we use C#", "set B=128", "set B=129",
-            "an a/b test", "so it's done", "see https://x.y/z?q=1", "see https://x.y/z?q=2"]  # fmt: skip
+    rows = ["issue #682", "issue #683", "we use C++", "we use C#", "set B=128", "set B=129"]
+    rows += ["an a/b test", "so it's done", "see https://x.y/z?q=1", "see https://x.y/z?q=2"]
     await memory.write(rows)
     result = await memory.search(query, explain=True)
     best = min(

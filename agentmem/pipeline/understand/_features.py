@@ -16,16 +16,21 @@ _QUOTED = re.compile(
     r"|\u201e([^\u201c]{1,200})\u201c"
 )
 _CODE = re.compile(
-    r"(?<![\w])#?(?=[\w./:@+=-]*\d)[\w][\w./:@+=-]*[\w]|(?<!\w)#?\d+"
-    r"|(?<!\w)[A-Za-z](?:\+\+|#)(?!\w)"
+    "|".join(
+        (
+            r"(?<![\w])#?(?=[\w./:@+=-]*\d)[\w][\w./:@+=-]*[\w]",
+            r"(?<!\w)#?\d+",
+            r"(?<!\w)[A-Za-z](?:\+\+|#)(?!\w)",
+        )
+    )
 )
 _NAME = re.compile(r"(?:[^\W\d_]\.?)+[^\W_]*(?:[-'\u2019][^\W_]+)*")
 _COMMON_STARTS = frozenset(
-    """a an and any are as at but by can could did do does during find for from give had has have how
-    i if in is it list may my no not of on or our shall should show since so tell that the their
+    """a an and any are as at but by can could did do does during find for from give had has have
+    how i if in is it list may my no not of on or our shall should show since so tell that the their
     there these they this to was we were what when where which while who whom whose why will with
     would yes you your""".split()
-)  # fmt: skip
+)
 _CALENDAR = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may
     june july august september october november december""".split()

@@ -1,0 +1,102 @@
+"""The demonstration: write, ask, see the cited answers and the stages, forget."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+from agentmem import Memory, SearchResult
+from benchmarks._household import Answered, SetClock, ask, fill, load_questions, print_by_kind
+
+_CHOSEN = (
+    "What is the wifi password?",
+    "What was the wifi password in April?",
+    "Who was Ida's class teacher?",
+    "ERR-4713",
+    "Is there food that could kill my husband?",
+    "Where is the spare key of the cellar?",
+    "Which dinner is ready within half an hour?",
+    "What happened to Kestrel two weeks ago?",
+    "乌龙茶在哪里？",  # noqa: RUF001 - a question in Chinese
+)
+
+
+async def run_demo(console: Console) -> int:
+    """Run the demonstration and return an exit code: 0 when every shown question was answered."""
+    console.rule("[bold]agentmem: write, search, forget - offline, in one folder")
+    clock = SetClock()
+    with tempfile.TemporaryDirectory(prefix="agentmem-demo-") as folder:
+        async with Memory(Path(folder) / "memory", clock=clock) as memory:
+            references = await fill(memory, clock, console)
+            stats = await memory.stats()
+            console.print(
+                f"{len(references)} memories of ten months, {stats.documents} documents, "
+                f"{stats.versions} versions, {(stats.bytes or 0) / 1e6:.1f} MB on disk.\n"
+            )
+            answered = await ask(memory, clock, load_questions(), references)
+            for entry in answered:
+                if entry.question.text in _CHOSEN:
+                    _show(entry, console)
+            _show_stages(answered[0].result, console)
+            console.print(Panel(escape(str(memory.pipeline)), title="the pipeline"))
+            print_by_kind(answered, console)
+            await _forget(memory, console)
+    shown = [entry for entry in answered if entry.question.text in _CHOSEN]
+    return 0 if all(entry.hit and not entry.wrong for entry in shown) else 1
+
+
+def _show(entry: Answered, console: Console) -> None:
+    question = entry.question
+    asked = {k: str(v) for k, v in question.arguments.items()}
+    scope = ", ".join(f"{name}={value}" for name, value in asked.items())
+    blocks = entry.result.context.split("\n\n")
+    console.print(
+        Panel(
+            escape("\n\n".join(block[:400] for block in blocks[:2])),
+            title=f"[bold]{escape(question.text)}[/bold]",
+            subtitle=escape(f"{question.kind}: {scope}"),
+            title_align="left",
+            subtitle_align="left",
+        )
+    )
+    mark = "[green]found[/green]" if entry.hit else "[red]not found[/red]"
+    console.print(f"  wanted: {escape(question.answer)} - {mark}\n")
+
+
+def _show_stages(result: SearchResult, console: Console) -> None:
+    table = Table(title="what each stage of the first search did")
+    for header in ("stage", "runs in", "ms", "in", "out", "details"):
+        table.add_column(header, justify="right" if header in ("ms", "in", "out") else "left")
+    for stage in result.trace.stages:
+        table.add_row(
+            stage.name,
+            stage.runs,
+            f"{stage.milliseconds:.1f}",
+            "" if stage.count_in is None else str(stage.count_in),
+            "" if stage.count_out is None else str(stage.count_out),
+            ", ".join(f"{name}={value}" for name, value in stage.details.items()),
+        )
+    console.print(table)
+
+
+async def _forget(memory: Memory, console: Console) -> None:
+    question = "What happened with my knee?"
+    before = await memory.search(question, user_id="jonas", k=3)
+    console.print(Panel(escape(before.context), title="before: Jonas asks about his knee"))
+    receipt = await memory.forget(user_id="jonas", where={"kind": "health"}, purge=True)
+    table = Table(title=f"purged at {receipt.at.isoformat(timespec='seconds')}")
+    for header in ("document", "user", "collection", "versions", "chunks"):
+        table.add_column(header)
+    for d in receipt.documents:
+        table.add_row(d.id, d.user_id, d.collection, str(d.versions), str(d.chunks))
+    console.print(table)
+    after = await memory.search(question, user_id="jonas", k=3)
+    gone = {d.id for d in receipt.documents}
+    assert not gone & {hit.document_id for hit in after.hits}
+    left = after.context or "(nothing)"
+    console.print(Panel(escape(left), title="after: the notes on his health are gone"))

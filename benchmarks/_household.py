@@ -1,0 +1,147 @@
+"""The project's own question set: memories of a household, a software project and travels."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from agentmem import Document, Memory, SearchResult
+
+FOLDER = Path(__file__).parent / "data" / "household"
+_SHOWN = 5
+_TIMES = ("valid_from", "valid_until", "expires_at")
+
+
+class SetClock:
+    """A clock that shows what it is set to."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2025, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """Return the time it is set to."""
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, how it is asked, and which memories answer it."""
+
+    id: str
+    text: str
+    kind: str
+    arguments: dict[str, Any]
+    asked_at: datetime
+    relevant: frozenset[str]
+    never: frozenset[str]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question with what came back, as references to memories."""
+
+    question: Question
+    found: list[str]
+    result: SearchResult
+
+    @property
+    def hit(self) -> bool:
+        """Whether a right memory is among the first five."""
+        return bool(self.question.relevant.intersection(self.found[:_SHOWN]))
+
+    @property
+    def wrong(self) -> list[str]:
+        """What must never be returned and was."""
+        return sorted(self.question.never.intersection(self.found))
+
+
+def load_questions() -> list[Question]:
+    """Return the questions of the set."""
+    return [_question(record) for record in _records("questions.jsonl")]
+
+
+def _question(record: dict[str, Any]) -> Question:
+    arguments = {
+        name: record[name] for name in ("user_id", "collections", "where") if name in record
+    }
+    if "as_of" in record:
+        text = record["as_of"]
+        moment = datetime.fromisoformat(text)
+        arguments["as_of"] = moment.date() if "T" not in text else moment
+    return Question(
+        id=record["id"],
+        text=record["question"],
+        kind=record["kind"],
+        arguments=arguments,
+        asked_at=datetime.fromisoformat(record["asked_at"]),
+        relevant=frozenset(record["relevant"]),
+        never=frozenset(record.get("not", ())),
+        answer=record["answer"],
+    )
+
+
+def _records(name: str) -> list[dict[str, Any]]:
+    with (FOLDER / name).open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+async def fill(
+    memory: Memory, clock: SetClock, console: Console | None = None
+) -> dict[tuple[str, int], str]:
+    """Write all memories at their times; return their references by document id and version."""
+    references = {}
+    records = _records("memories.jsonl")
+    for record in track(records, "writing", console=console, disable=console is None):
+        clock.now = datetime.fromisoformat(record["written_at"])
+        names = ("key", "title", "source_uri", "user_id", "collection", "metadata")
+        fields: dict[str, Any] = {name: record.get(name) for name in names}
+        fields |= {name: datetime.fromisoformat(record[name]) for name in _TIMES if name in record}
+        written = (await memory.write(Document(record["content"], **fields))).documents[0]
+        references[written.id, written.version] = record["ref"]
+    return references
+
+
+async def ask(
+    memory: Memory,
+    clock: SetClock,
+    questions: Sequence[Question],
+    references: dict[tuple[str, int], str],
+) -> list[Answered]:
+    """Ask every question at its time."""
+    answered = []
+    for question in questions:
+        clock.now = question.asked_at
+        result = await memory.search(question.text, k=10, **question.arguments)
+        found = [references[hit.document_id, hit.version] for hit in result.hits]
+        answered.append(Answered(question, found, result))
+    return answered
+
+
+def print_by_kind(answered: Sequence[Answered], console: Console) -> None:
+    """Print how many questions of each kind are answered in the first five hits."""
+    groups: dict[str, list[Answered]] = defaultdict(list)
+    for entry in answered:
+        groups[entry.question.kind].append(entry)
+    table = Table(title=f"{len(answered)} questions, answer among the first {_SHOWN}")
+    for header in ("kind", "questions", "answered", "must not appear, but did"):
+        table.add_column(header, justify="left" if header == "kind" else "right")
+    for kind, entries in sorted(groups.items()):
+        table.add_row(*_row(kind, entries))
+    table.add_section()
+    table.add_row(*_row("all", answered))
+    console.print(table)
+
+
+def _row(kind: str, entries: Sequence[Answered]) -> tuple[str, str, str, str]:
+    good, wrong = sum(e.hit for e in entries), sum(bool(e.wrong) for e in entries)
+    return kind, str(len(entries)), f"{good} ({good / len(entries):.0%})", str(wrong)
