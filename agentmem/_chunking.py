@@ -65,8 +65,10 @@ class _Span:
 
 # A sentence ends at a mark with quotes or brackets behind it and then white space, at a CJK mark,
 # or at a line break.
+# A run of marks is looked at once, from its start and without going back: time stays linear.
 _END = re.compile(
-    r"(?:[.!?\u2026]+[\"'\u201d\u2019)\]]*(?=\s))|[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\uff09]*|\n+"
+    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s)"
+    r"|[\u3002\uff01\uff1f]++[\u300d\u300f\u201d\uff09]*+|\n++"
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|[Mm]rs?|[Mm]s|[Dd]r|[Pp]rof|[Ss]t|[Ss]r|[Jj]r|[Nn]o|[Vv]s|[Ee]tc|[Ii]nc|[Ll]td|"
@@ -215,9 +217,17 @@ def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
         if not _is_abbreviation(text, match.start(), match.group())
     ]
     marks = [(0, False), *marks, (len(text), True)]
+    held: tuple[int, int, bool] | None = None
     for (start, _), (end, paragraph) in pairwise(marks):
         if text[start:end].strip():
-            yield start, end, paragraph
+            if held is not None:
+                yield held
+            held = (start, end, paragraph)
+        elif held is not None and paragraph:
+            # The blank lines behind a sentence end its paragraph.
+            held = (held[0], held[1], True)
+    if held is not None:
+        yield held
 
 
 def _is_abbreviation(text: str, place: int, mark: str) -> bool:

@@ -57,7 +57,7 @@ def _show(entry: Answered, console: Console) -> None:
     blocks = entry.result.context.split("\n\n")
     console.print(
         Panel(
-            escape("\n\n".join(block[:400] for block in blocks[:2])),
+            escape("\n\n".join(_shortened(block) for block in blocks[:2])),
             title=f"[bold]{escape(question.text)}[/bold]",
             subtitle=escape(f"{question.kind}: {scope}"),
             title_align="left",
@@ -66,6 +66,11 @@ def _show(entry: Answered, console: Console) -> None:
     )
     mark = "[green]found[/green]" if entry.hit else "[red]not found[/red]"
     console.print(f"  wanted: {escape(question.answer)} - {mark}\n")
+
+
+def _shortened(block: str) -> str:
+    """Return a block with the middle left out when it is long."""
+    return block if len(block) <= 500 else f"{block[:200]} [...] {block[-250:]}"
 
 
 def _show_stages(result: SearchResult, console: Console) -> None:

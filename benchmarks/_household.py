@@ -71,7 +71,7 @@ def load_questions() -> list[Question]:
 
 
 def _question(record: dict[str, Any]) -> Question:
-    arguments = {
+    arguments: dict[str, Any] = {
         name: record[name] for name in ("user_id", "collections", "where") if name in record
     }
     if "as_of" in record:

@@ -100,7 +100,8 @@ class Searcher:
         if not request.terms or not in_scope:
             return _NO_ROWS, _NO_SCORES
         few = snapshot.column("chunk_row")[mask].tolist() if in_scope <= _FEW else None
-        limit = in_scope if few else request.pool * 2
+        # As many as hold a full pool when the scope's rows are spread evenly, and half of it more.
+        limit = in_scope if few else int(request.pool * 1.5 * snapshot.rows / in_scope)
         while True:
             rows, scores = self._text.search(
                 connection, request.terms, limit, scope_ids=scope_ids, chunk_rows=few

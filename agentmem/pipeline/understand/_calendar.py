@@ -80,7 +80,8 @@ def season(year: int, name: str) -> Period:
 
 def latest(build: Callable[[int], Period | None], now: datetime) -> Period | None:
     """Return the newest yearly period that has begun by `now`."""
-    for year in (now.year + 1, now.year, now.year - 1, now.year - 4):
+    # Leap days may lie up to eight years back.
+    for year in range(now.year + 1, max(now.year - 9, FIRST_YEAR), -1):
         period = build(year)
         if period is not None and period[0] <= now:
             return period

@@ -127,7 +127,7 @@ def _range(text: str, now: datetime) -> TimeWindow | None:
 
 def _open(text: str, now: datetime) -> TimeWindow | None:
     match = re.search(
-        r"\b(?P<word>since|after|before|until|till|prior\s+to)\s+(?P<x>.{2,40})",
+        r"\b(?<!day )(?P<word>since|after|before|until|till|prior\s+to)\s+(?P<x>.{2,40})",
         text,
         re.IGNORECASE,
     )
