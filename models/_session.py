@@ -77,12 +77,16 @@ class OnnxModel:
             async with free:
                 return await self.call(lambda: [function(item) for item in job])
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run(items[start:end])) for start, end in _jobs(sizes)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(run(items[start:end])) for start, end in _jobs(sizes)]
+        except ExceptionGroup as several:
+            # The jobs are one call to whoever waits for it: its first error is what is raised.
+            raise several.exceptions[0] from None
         return [result for task in tasks for result in task.result()]
 
     async def close(self) -> None:
-        """Finish the running job, end the thread and let go of the graph."""
+        """Finish running jobs, end the threads and let go of the graph."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.shield(asyncio.to_thread(pool.shutdown, cancel_futures=True))

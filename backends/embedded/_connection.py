@@ -8,6 +8,7 @@ transaction is committed or rolled back whole whatever happens to the caller.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import apsw
-import sqlite_vec
 
 from agentmem.backends.embedded._errors import store_errors
 
@@ -168,9 +168,26 @@ class Database:
     def _load_vector_functions(self, connection: apsw.Connection) -> None:
         try:
             connection.enable_load_extension(True)
-            connection.load_extension(sqlite_vec.loadable_path())
+            connection.load_extension(vector_extension())
         except (apsw.Error, OSError):
             # The resident matrix answers without them; stats() and every search say so.
             self.vector_functions = False
         finally:
             connection.enable_load_extension(False)
+
+
+def vector_extension() -> str:
+    """Return the path of sqlite-vec's library, without its suffix.
+
+    The package is looked up but not imported: it would import the standard library's sqlite3, which
+    some Pythons lack and which is not needed here.
+
+    Raises
+    ------
+    OSError
+        The package is not installed.
+    """
+    package = importlib.util.find_spec("sqlite_vec")
+    if package is None or package.origin is None:
+        raise OSError("sqlite-vec is not installed")
+    return str(Path(package.origin).with_name("vec0"))

@@ -106,14 +106,20 @@ class Searcher:
             rows, scores = self._text.search(
                 connection, request.terms, limit, scope_ids=scope_ids, chunk_rows=few
             )
+            scores = scores.round(_DIGITS)
             places = snapshot.positions(rows)
             kept = (places >= 0) & mask[places]
-            if kept.sum() >= request.pool or len(rows) < limit:
+            pool = rows[kept], scores[kept]
+            if len(rows) < limit or _is_settled(pool[1], scores, request.pool):
                 break
             limit *= _WIDEN
-        rows, scores = rows[kept], np.round(scores[kept], _DIGITS)
-        order = np.lexsort((rows, -scores))[: request.pool]
-        return rows[order], scores[order]
+        order = np.lexsort((pool[0], -pool[1]))[: request.pool]
+        return pool[0][order], pool[1][order]
+
+
+def _is_settled(kept: Scores, found: Scores, wanted: int) -> bool:
+    """Return whether the best `wanted` of `kept` are sure: none with their last score is missing."""
+    return len(kept) >= wanted and bool(kept[wanted - 1] > found[-1])
 
 
 class _Stopwatch:

@@ -1,0 +1,62 @@
+"""Settings: sources, order, secrets, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentmem import ConfigurationError, Memory, Settings
+from agentmem.config import origins, without_password
+
+
+def test_the_order_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "agentmem.toml").write_text('pool = 10\nfused = 20\nreranker = "none"\n')
+    monkeypatch.setenv("AGENTMEM_FUSED", "30")
+    settings = Settings(reranker="late")
+    assert (settings.pool, settings.fused, settings.reranker) == (10, 30, "late")
+    found = {name: (value, origin) for name, value, origin in origins(settings)}
+    assert found["pool"] == ("10", "file")
+    assert found["fused"] == ("30", "environment")
+    assert found["url"] == ("./agentmem", "default")
+
+
+def test_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.toml").write_text("pool = 7\n")
+    monkeypatch.setenv("AGENTMEM_CONFIG", str(tmp_path / "other.toml"))
+    assert Settings().pool == 7
+    monkeypatch.setenv("AGENTMEM_CONFIG", str(tmp_path / "missing.toml"))
+    with pytest.raises(ConfigurationError, match=r"missing\.toml"):
+        Settings()
+
+
+def test_values_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="pool"):
+        Settings(pool=0)
+    with pytest.raises(ConfigurationError, match="tenant"):
+        Settings(tenant=" ")
+    with pytest.raises(ConfigurationError, match="colour"):
+        Settings(colour="blue")
+    monkeypatch.setenv("AGENTMEM_DURABILITY", "perhaps")
+    with pytest.raises(ConfigurationError, match="durability"):
+        Settings()
+
+
+def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTMEM_PASSWORD", "tiger")
+    settings = Settings(url="oracle://scott:lion@host/service")
+    shown = repr(settings) + repr(origins(settings))
+    assert "tiger" not in shown
+    assert "lion" not in repr(origins(settings))
+    assert without_password("oracle://scott:lion@host/s") == "oracle://scott:********@host/s"
+
+
+async def test_an_unknown_engine_is_refused_without_the_password() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        await Memory("oracle://scott:lion@host/service").open()
+    assert "lion" not in str(caught.value)
+
+
+def test_no_limit_for_the_token_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTMEM_TOKEN_BUDGET", "")
+    assert Settings().token_budget is None

@@ -1,0 +1,266 @@
+"""What only the embedded engine has: its folder, its index, its matrix, other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from agentmem import (
+    ConfigurationError,
+    F,
+    Memory,
+    ModelMismatchError,
+    Settings,
+    StoreAccessError,
+    StoreCorruptError,
+    StoreVersionError,
+)
+from agentmem.backends.embedded import _connection
+from tests.support import WordEmbedder, texts
+
+
+def open_at(folder: Path, **arguments: Any) -> Memory:
+    arguments.setdefault("embedder", WordEmbedder())
+    return Memory(folder, **arguments)
+
+
+def word(number: int) -> str:
+    """Return a word for a number, of letters only."""
+    return "x" + "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+@pytest.fixture
+async def filled(tmp_path: Path) -> Path:
+    """Return the folder of a memory with 300 rows."""
+    folder = tmp_path / "filled"
+    async with open_at(folder) as memory:
+        rows = [f"tide {word(n)}" for n in range(300)]
+        await memory.write(rows, metadata={"half": 1})
+        await memory.search("tide")
+    return folder
+
+
+async def test_case_37_another_model_is_refused_by_both_names(tmp_path: Path) -> None:
+    async with open_at(tmp_path / "empty", embedder=WordEmbedder("first")):
+        pass
+    async with open_at(tmp_path / "full", embedder=WordEmbedder("first")) as memory:
+        await memory.write("tide")
+    for folder in ("empty", "full"):
+        with pytest.raises(ModelMismatchError, match=r"'first'.*'second'"):
+            await open_at(tmp_path / folder, embedder=WordEmbedder("second")).open()
+
+    class Longer(WordEmbedder):
+        dimensions = 128
+
+    with pytest.raises(ModelMismatchError, match=r"64 dimensions.*128 dimensions"):
+        await open_at(tmp_path / "full", embedder=Longer("first")).open()
+    async with open_at(tmp_path / "full", embedder=WordEmbedder("first")) as memory:
+        assert texts(await memory.search("tide")) == ["tide"]
+
+
+async def test_case_38_without_sqlite_vec_the_result_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = str(tmp_path / "missing")
+    monkeypatch.setattr(_connection, "vector_extension", lambda: missing)
+    async with open_at(tmp_path / "m") as memory:
+        await memory.write("tide")
+        result = await memory.search("tide")
+        assert texts(result) == ["tide"]
+        assert "sqlite-vec" in result.degraded[0]
+        assert "sqlite-vec" in (await memory.stats()).degraded[0]
+
+
+async def test_vectors_on_disk_give_the_same_result(filled: Path) -> None:
+    found = []
+    for megabytes in (1024, 0):
+        settings = Settings(url=str(filled), vector_memory_mb=megabytes)
+        async with Memory(settings, embedder=WordEmbedder()) as memory:
+            for where in (None, F("half") == 1):
+                result = await memory.search(f"tide {word(7)} {word(11)}", k=20, where=where)
+                found.append(result.hits)
+    for hits in found[1:]:
+        assert [hit.id for hit in hits] == [hit.id for hit in found[0]]
+        for one, other in zip(hits, found[0], strict=True):
+            assert one.score == pytest.approx(other.score, abs=2e-6)
+
+
+async def test_a_large_memory_loads_its_vectors_behind_the_first_searches(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentmem.backends.embedded._resident._LOADED_AT_ONCE", 10)
+    async with open_at(filled) as memory:
+        resident = memory._open_parts().backend._resident  # type: ignore[attr-defined]
+        expected = [hit.id for hit in (await memory.search(f"tide {word(7)}", k=20)).hits]
+        for turn in range(200):
+            await memory.write(f"owl {turn}", key="changing")
+            if resident._snapshot.matrix is not None:
+                break
+            await asyncio.sleep(0.01)
+        assert [hit.id for hit in (await memory.search(f"tide {word(7)}", k=20)).hits] == expected
+        assert resident._snapshot.matrix is not None
+        assert texts(await memory.search(f"owl {turn}", k=1)) == [f"owl {turn}"]
+
+
+@pytest.mark.parametrize("damage", ["deleted", "no state", "no meta", "state ahead", "garbage"])
+async def test_a_damaged_text_index_is_made_anew(filled: Path, damage: str) -> None:
+    index = filled / "text" / "1"
+    if damage == "deleted":
+        shutil.rmtree(filled / "text")
+    elif damage == "no state":
+        (index / "agentmem.json").unlink()
+    elif damage == "no meta":
+        (index / "meta.json").unlink()
+    elif damage == "state ahead":
+        state = json.loads((index / "agentmem.json").read_text())
+        (index / "agentmem.json").write_text(json.dumps({**state, "opstamp": 10**9}))
+    else:
+        (index / "meta.json").write_bytes(b"\0garbage")
+    async with open_at(filled) as memory:
+        result = await memory.search(word(123), explain=True)
+        assert [e.text for e in result.trace.explanations or () if e.scores.lexical_rank] == [
+            f"tide {word(123)}"
+        ]
+        assert (await memory.verify()).ok
+
+
+async def test_verify_finds_and_repairs_a_wrong_index(filled: Path) -> None:
+    async with open_at(filled) as memory:
+        await memory.search("tide")
+        index = memory._open_parts().backend._text  # type: ignore[attr-defined]
+        writer = index._held.index.writer(15_000_000, 1)
+        writer.delete_all_documents()
+        writer.commit()
+        writer.wait_merging_threads()
+        index._held.index.reload()
+        found = await memory.verify()
+        assert [(f.kind, f.repaired) for f in found.findings] == [("text index", False)]
+        assert not found.ok
+        assert (await memory.verify(repair=True)).ok
+        assert (await memory.verify()).findings == ()
+        assert texts(await memory.search(word(7), k=1)) == [f"tide {word(7)}"]
+
+
+async def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreAccessError, match="it is a file"):
+        await open_at(tmp_path / "file").open()
+    with pytest.raises(StoreAccessError):
+        await open_at(tmp_path / "file" / "below").open()
+
+
+async def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"x")
+    with pytest.raises(StoreAccessError, match=r"holds other files.*cat\.jpg"):
+        await open_at(tmp_path / "photos").open()
+    assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
+
+
+async def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    with apsw.Connection(str(tmp_path / "m" / "memory.db")) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(StoreAccessError, match="not made by agentmem"):
+        await open_at(tmp_path / "m").open()
+
+
+async def test_bytes_that_are_no_database(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "memory.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreCorruptError, match="not a SQLite database"):
+        await open_at(tmp_path / "m").open()
+
+
+async def test_a_newer_schema_is_refused(filled: Path) -> None:
+    with apsw.Connection(str(filled / "memory.db")) as connection:
+        connection.pragma("user_version", 99)
+    with pytest.raises(StoreVersionError, match="schema version 99"):
+        await open_at(filled).open()
+
+
+@pytest.mark.parametrize("url", ["", " ", "mysql://x/y", "local://relative", "a\0b"])
+async def test_urls_that_name_no_store(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        await Memory(url, embedder=WordEmbedder()).open()
+
+
+async def test_a_local_url_and_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for url in (f"local://{tmp_path}/one%20two", "~/three"):
+        async with Memory(url, embedder=WordEmbedder()) as memory:
+            await memory.write("tide")
+    assert (tmp_path / "one two" / "memory.db").is_file()
+    assert (tmp_path / "three" / "memory.db").is_file()
+
+
+async def test_two_memories_on_one_folder_see_each_other(opened: Any) -> None:
+    one, two = await opened(), await opened()
+    await one.write("tide one")
+    assert texts(await two.search("tide")) == ["tide one"]
+    await two.write("tide two")
+    assert sorted(texts(await one.search("tide"))) == ["tide one", "tide two"]
+    await one.forget(where=F("title").exists(False), purge=True)
+    assert (await two.search("tide")).hits == ()
+    await two.write("tide three")
+    await two.compact()
+    assert texts(await one.search("tide")) == ["tide three"]
+
+
+_WRITER = """
+import asyncio, sys
+from agentmem import Memory
+sys.path.insert(0, sys.argv[3])
+from tests.support import WordEmbedder
+async def main():
+    async with Memory(sys.argv[1], embedder=WordEmbedder()) as memory:
+        for n in range(25):
+            await memory.write(f"tide {sys.argv[2]} {n}")
+            await memory.search(f"{sys.argv[2]} {n}")
+asyncio.run(main())
+"""
+
+
+async def test_processes_write_and_search_at_the_same_time(tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    arguments = [sys.executable, "-c", _WRITER, str(tmp_path / "m")]
+    children = [
+        subprocess.Popen([*arguments, name, root], stderr=subprocess.PIPE, text=True)
+        for name in ("ada", "bob", "eve")
+    ]
+    for child in children:
+        _, errors = await asyncio.to_thread(child.communicate, timeout=90)
+        assert (child.returncode, errors) == (0, "")
+    async with open_at(tmp_path / "m") as memory:
+        assert await memory.count() == 75
+        assert (await memory.verify()).ok
+        assert len((await memory.search("tide", k=100, token_budget=10**6)).hits) == 75
+
+
+async def test_purged_text_leaves_no_trace_in_the_folder(tmp_path: Path) -> None:
+    sentinel = "xylophonequartz"
+    folder = tmp_path / "m"
+    async with open_at(folder) as memory:
+        await memory.write([f"tide {n}" for n in range(50)])
+        await memory.write(
+            f"the word {sentinel}", key="k", metadata={"s": sentinel}, title=sentinel
+        )
+        await memory.write(f"other {sentinel} words", key="k")
+        await memory.search(sentinel)
+        assert _holds(folder, sentinel)
+        await memory.forget(key="k", purge=True)
+        assert not _holds(folder, sentinel)
+        assert texts(await memory.search("tide 7", k=1)) == ["tide 7"]
+    assert not _holds(folder, sentinel)
+
+
+def _holds(folder: Path, word: str) -> bool:
+    return any(word.encode() in p.read_bytes() for p in folder.rglob("*") if p.is_file())

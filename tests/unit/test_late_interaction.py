@@ -1,0 +1,97 @@
+"""Token codes, late interaction and the blend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentmem import ModelError
+from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
+from agentmem.models.blend import LEXICAL_SHARE, SIMILARITY_SHARE, blend
+from agentmem.models.late_interaction import LateInteractionReranker, late_interaction
+from agentmem.models.token_codes import decode, encode
+
+
+def unit(tokens: int, dimensions: int = 128, seed: int = 0) -> Floats:
+    values = np.random.default_rng(seed).normal(size=(tokens, dimensions))
+    vectors: Floats = (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
+
+
+@given(st.integers(0, 40), st.integers(1, 64), st.integers(0, 2**32 - 1))
+def test_codes_keep_directions(tokens: int, half: int, seed: int) -> None:
+    vectors = unit(tokens, 2 * half, seed)
+    code = encode(vectors)
+    assert len(code) == 2 + tokens * (half + 2)
+    found = decode([code])
+    assert found.lengths.tolist() == [tokens]
+    again = found.steps * found.scales[:, None]
+    if tokens:
+        assert np.einsum("td,td->t", again, vectors).min() > 0.97
+
+
+def test_codes_of_several_texts_stand_one_after_the_other() -> None:
+    parts = [unit(3, seed=1), unit(0), unit(5, seed=2)]
+    found = decode([encode(part) for part in parts])
+    assert found.lengths.tolist() == [3, 0, 5]
+    assert found.steps.shape == (8, 128)
+    assert decode([]).steps.shape[0] == 0
+
+
+@pytest.mark.parametrize("change", [b"", b"\x01", b"\x09\x40", b"\x01\x00", b"\x01\x40\x00"])
+def test_damaged_codes_are_named(change: bytes) -> None:
+    with pytest.raises(ModelError, match="token codes"):
+        decode([encode(unit(2)), change])
+
+
+def test_codes_of_different_models_do_not_mix() -> None:
+    with pytest.raises(ModelError, match="damaged"):
+        decode([encode(unit(2, 128)), encode(unit(2, 64))])
+
+
+@pytest.mark.parametrize("dimensions", [3, 512])
+def test_dimensions_that_cannot_be_stored(dimensions: int) -> None:
+    with pytest.raises(ModelError, match="cannot be stored"):
+        encode(unit(1, dimensions))
+
+
+def test_late_interaction_against_loops() -> None:
+    query, weights = unit(4, seed=3), np.array([0.5, 2.0, 1.0, 0.0], dtype=np.float32)
+    chunks = [unit(n, seed=n) for n in (6, 0, 1, 9)]
+    found = late_interaction(query, weights, decode([encode(c) for c in chunks]))
+    for score, chunk in zip(found, chunks, strict=True):
+        best = [max((float(q @ t) for t in chunk), default=0.0) for q in query]
+        expected = sum(w * b for w, b in zip(weights, best, strict=True)) / weights.sum()
+        assert score == pytest.approx(expected, abs=0.02)
+
+
+async def test_the_same_tokens_score_best() -> None:
+    texts = [unit(5, seed=n) for n in range(20)]
+    query = Encoding(unit(1), (TokenVectors(np.arange(5, dtype=np.int32) + 2000, texts[7]),))
+    rows = [RerankCandidate(str(n), "", encode(text)) for n, text in enumerate(texts)]
+    scores = await LateInteractionReranker().rerank("q", query, rows)
+    assert max(range(20), key=scores.__getitem__) == 7
+    assert scores[7] == pytest.approx(1.0, abs=0.03)
+
+
+async def test_missing_token_vectors_are_an_error() -> None:
+    reranker = LateInteractionReranker()
+    with pytest.raises(ModelError, match="no token vectors"):
+        await reranker.rerank("q", Encoding(unit(1)), [])
+    query = Encoding(unit(1), (TokenVectors(np.zeros(1, dtype=np.int32), unit(1)),))
+    with pytest.raises(ModelError, match="without token codes"):
+        await reranker.rerank("q", query, [RerankCandidate("a", "", None)])
+
+
+def test_the_blend_by_length() -> None:
+    late, near, words = np.array([0.5, 0.4]), np.array([0.2, 0.9]), np.array([0.0, 8.0])
+    short = blend(late, near, words, np.array([10.0, 10.0]))
+    long = blend(late, near, words, np.array([300.0, 300.0]))
+    share = SIMILARITY_SHARE * (10 / 200) ** 2
+    np.testing.assert_allclose(short, [0.5 + share * 0.2, 0.4 + share * 0.9 + LEXICAL_SHARE])
+    np.testing.assert_allclose(
+        long, [0.5 + SIMILARITY_SHARE * 0.2, 0.4 + SIMILARITY_SHARE * 0.9 + LEXICAL_SHARE]
+    )
+    assert blend(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)).shape == (0,)
