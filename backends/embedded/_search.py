@@ -118,7 +118,7 @@ class Searcher:
 
 
 def _is_settled(kept: Scores, found: Scores, wanted: int) -> bool:
-    """Return whether the best `wanted` of `kept` are sure: none with their last score is missing."""
+    """Return whether the best `wanted` of `kept` are sure: no tie with the last is missing."""
     return len(kept) >= wanted and bool(kept[wanted - 1] > found[-1])
 
 
