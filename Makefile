@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check wheel lock bench clean
+.PHONY: help demo test slow torture check wheel lock bench clean
 
 help:
 	@echo "make demo    write sample memories, ask questions, forget"
 	@echo "make test    run the tests"
 	@echo "make slow    run the long tests"
+	@echo "make torture let every storage step fail in turn: killed, I/O error, disk full"
 	@echo "make check   formatting, lint, types, import contracts"
 	@echo "make wheel   build the wheel and the source archive into dist/"
 	@echo "make bench   measure the project's own question set"
@@ -34,6 +35,9 @@ test: $(READY)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+torture: $(READY)
+	FAULT_STRIDE=1 $(BIN)/python -m pytest -m slow -s tests/faults
 
 check: $(READY)
 	$(BIN)/ruff format --check .

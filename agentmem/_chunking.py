@@ -150,6 +150,10 @@ class SentenceChunker:
         at = starts[place] if place < span.last_token else span.end
         if at > furthest:
             at, place = furthest, bisect_left(starts, furthest)
+            # A token that is cut in two counts on both sides.
+            rest = place if place < len(starts) and starts[place] == at else place - 1
+            head = _Span(span.start, at, span.first_token, place, False)
+            return head, _Span(at, span.end, rest, span.last_token, span.ends_paragraph)
         head = _Span(span.start, at, span.first_token, place, False)
         return head, _Span(at, span.end, place, span.last_token, span.ends_paragraph)
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,13 @@ class WordEmbedder:
         words = re.findall(r"\w+", text.lower())
         vectors = [_direction(word, self.token_dimensions) for word in words]
         return TokenVectors(
-            np.arange(len(words), dtype=np.int32),
+            # Ids of ordinary tokens: the first ones stand for special tokens without weight.
+            np.arange(len(words), dtype=np.int32) + 2000,
             np.array(vectors, dtype=np.float32).reshape(len(words), self.token_dimensions),
         )
 
 
+@lru_cache(maxsize=1 << 14)
 def _direction(word: str, dimensions: int) -> Any:
     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
     vector = np.random.default_rng(seed).normal(size=dimensions)

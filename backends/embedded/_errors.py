@@ -83,6 +83,24 @@ def store_errors(action: str, folder: Path | None) -> Iterator[None]:
         raise kind(f"could not {action} in {where}: {advice}") from error
 
 
+@contextmanager
+def index_errors() -> Iterator[None]:
+    """Turn errors of tantivy, which are all ValueErrors told apart by text only, into ours.
+
+    Raises
+    ------
+    StoreError
+        Reading or writing the text index failed; `StoreFullError` when the disk is full.
+    """
+    try:
+        yield
+    except ValueError as error:
+        full = "StorageFull" in str(error) or "No space left" in str(error)
+        kind = StoreFullError if full else StoreError
+        advice = "the disk is full; free some space" if full else "check the disk"
+        raise kind(f"the text index could not be read or written: {advice}") from error
+
+
 def _lookup(error: apsw.Error) -> tuple[type[StoreError], str]:
     for cls in type(error).__mro__:
         if cls in _ADVICE:

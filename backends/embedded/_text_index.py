@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 
 from agentmem._terms import analyze
 from agentmem.backends.base import searchable_text
+from agentmem.backends.embedded._errors import index_errors
 from agentmem.backends.embedded._schema import counter
-from agentmem.errors import StoreError, StoreLockedError
+from agentmem.errors import StoreError, StoreFullError, StoreLockedError
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,11 +92,12 @@ class TextIndex:
         transaction decides what must be in the index by now.
         """
         held = self.catch_up(connection)
-        searcher = held.index.searcher()
-        query = _query(held.schema, terms, scope_ids, chunk_rows)
-        found = searcher.search(query, limit, count=False)
-        addresses = [address for _, address in found.hits]
-        rows = searcher.fast_field_values("chunk_row", addresses)
+        with index_errors():
+            searcher = held.index.searcher()
+            query = _query(held.schema, terms, scope_ids, chunk_rows)
+            found = searcher.search(query, limit, count=False)
+            addresses = [address for _, address in found.hits]
+            rows = searcher.fast_field_values("chunk_row", addresses)
         scores = np.fromiter((score for score, _ in found.hits), dtype=np.float64)
         return np.array(rows, dtype=np.int64), scores
 
@@ -126,54 +128,70 @@ class TextIndex:
         schema = _schema()
         try:
             index = _open_folder(schema, path)
-            change = self._stored_change(path)
         except ValueError:
-            # Damaged files: nothing in them is the only copy, so they are made anew.
-            _LOG.warning("the text index is damaged and is being rebuilt")
-            if path is None:
-                raise
-            shutil.rmtree(path)
-            index, change = _open_folder(schema, path), 0
-        return _Open(index, schema, generation, change)
+            return self._made_anew(generation)
+        return _Open(index, schema, generation, self._stored_change(path))
+
+    def _made_anew(self, generation: int) -> _Open:
+        """Return an empty index in place of a damaged one: nothing in it is the only copy."""
+        _LOG.warning("the text index is damaged and is being rebuilt")
+        path = self._path(generation)
+        if path is not None:
+            shutil.rmtree(path, ignore_errors=True)
+        schema = _schema()
+        with index_errors():
+            return _Open(_open_folder(schema, path), schema, generation, 0)
 
     def _update(self, connection: apsw.Connection, held: _Open, change: int) -> _Open:
+        try:
+            held = self._write_tail(connection, held, change)
+        except StoreError as error:
+            if isinstance(error, StoreFullError | StoreLockedError):
+                raise
+            # A crash in the middle of a commit can leave files behind that block the next one.
+            held = self._write_tail(connection, self._made_anew(held.generation), change)
+        with index_errors():
+            held.index.reload()
+        return held
+
+    def _write_tail(self, connection: apsw.Connection, held: _Open, change: int) -> _Open:
+        """Index what is missing, or wait until another process has done so."""
         path = self._path(held.generation)
         give_up = time.monotonic() + self._lock_timeout
-        while True:
+        reached = held.change
+        while reached < change:
             reached = max(held.change, self._stored_change(path))
-            if reached >= change:
-                break
-            if self._try_to_write(connection, held, reached, change):
-                reached = change
-                break
+            if reached >= change or self._try_to_write(connection, held, reached, change):
+                return replace(held, change=max(reached, change))
             if time.monotonic() > give_up:
                 raise StoreLockedError(
                     "could not search: another process kept the text index locked for "
                     f"{self._lock_timeout:g} s; try again, or raise lock_timeout"
                 )
             time.sleep(_POLL_SECONDS)
-        held.index.reload()
-        return replace(held, change=reached)
+        return held
 
     def _try_to_write(
         self, connection: apsw.Connection, held: _Open, reached: int, change: int
     ) -> bool:
+        """Index the rows that changed after `reached`; False when another process is writing."""
         stored = connection.execute(_CHANGED, (reached,))
         batch = list(islice(stored, _BATCH))
         if not batch:
             return True
-        try:
-            writer = held.index.writer(_HEAP_BYTES, 1)
-        except ValueError as error:
-            if "lock" in str(error).lower():
-                return False
-            raise StoreError(f"could not write the text index: {error}") from error
-        fresh = held.index.searcher().num_docs == 0
-        while batch:
-            _add(writer, batch, fresh)
-            batch = list(islice(stored, _BATCH))
-        opstamp = writer.commit()
-        writer.wait_merging_threads()
+        with index_errors():
+            try:
+                writer = held.index.writer(_HEAP_BYTES, 1)
+            except ValueError as error:
+                if "lock" in str(error).lower():
+                    return False
+                raise
+            fresh = held.index.searcher().num_docs == 0
+            while batch:
+                _add(writer, batch, fresh)
+                batch = list(islice(stored, _BATCH))
+            opstamp = writer.commit()
+            writer.wait_merging_threads()
         self._store_change(held.generation, change, opstamp)
         return True
 

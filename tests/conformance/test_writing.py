@@ -124,7 +124,7 @@ async def test_case_20_a_fact_in_the_last_sentence_of_a_long_note(real_memory: M
 
 
 async def test_case_20_a_megabyte_is_cut_and_found(memory: Memory) -> None:
-    words = " ".join(f"word{n}" for n in range(120_000))
+    words = " ".join(f"word{n % 700}" for n in range(140_000))
     result = await memory.write(words + " needle.")
     assert result.documents[0].chunks > 100
     hits = (await memory.search("needle", k=1)).hits
