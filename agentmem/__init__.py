@@ -41,6 +41,7 @@ from agentmem.errors import (
 )
 
 if TYPE_CHECKING:
+    from agentmem._chunking import Chunk
     from agentmem._filters import F, Filter
     from agentmem._memory import Memory
     from agentmem._types import (
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from agentmem.config import Settings
 
 _HOMES = {
+    "agentmem._chunking": ("Chunk",),
     "agentmem._filters": ("F", "Filter"),
     "agentmem._memory": ("Memory",),
     "agentmem._types": (
@@ -104,6 +106,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AgentMemError",
     "CapabilityError",
+    "Chunk",
     "Citation",
     "ClosedError",
     "ConfigurationError",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agentmem._chunking import SentenceChunker
+from agentmem._chunking import Chunker, SentenceChunker, WholeChunker
 from agentmem._clock import Clock
 from agentmem._ingest import Ingest
 from agentmem.backends import make_backend
@@ -36,6 +36,7 @@ class Choices:
     clock: Clock
     embedder: Embedder | str | None
     reranker: Reranker | str | None
+    chunker: Chunker | None
     understand: Understanding | None
     count_tokens: Callable[[str], int] | None
     stages: Mapping[str, Stage] | None
@@ -69,11 +70,7 @@ async def build(settings: Settings, choices: Choices) -> Parts:
     ingest = Ingest(
         backend,
         embedder,
-        SentenceChunker(
-            embedder.token_offsets,
-            max_tokens=min(settings.chunk_tokens, embedder.max_tokens),
-            overlap_tokens=settings.chunk_overlap,
-        ),
+        choices.chunker or _chunker(settings, embedder),
         tenant=choices.tenant,
         batch=settings.write_batch,
         clock=choices.clock,
@@ -105,6 +102,16 @@ def _load_models(settings: Settings, choices: Choices) -> tuple[Embedder, Rerank
     if isinstance(reranker, str):
         return embedder, load_reranker(reranker, embedder=name, threads=settings.threads)
     return embedder, reranker
+
+
+def _chunker(settings: Settings, embedder: Embedder) -> Chunker:
+    if settings.chunker == "whole":
+        return WholeChunker(embedder.token_offsets)
+    return SentenceChunker(
+        embedder.token_offsets,
+        max_tokens=min(settings.chunk_tokens, embedder.max_tokens),
+        overlap_tokens=settings.chunk_overlap,
+    )
 
 
 def _pipeline(

@@ -47,6 +47,7 @@ from agentmem.config import Settings
 from agentmem.errors import ClosedError, DeadlineExceededError, InvalidInputError
 
 if TYPE_CHECKING:
+    from agentmem._chunking import Chunker
     from agentmem._ingest import WriteInput
     from agentmem.models.base import Embedder, Reranker
     from agentmem.pipeline import Pipeline, Stage
@@ -69,6 +70,9 @@ class Memory:
     embedder, reranker
         A name as in the settings, or an object of your own (`agentmem.models.base`), which the
         memory uses but does not close.
+    chunker
+        Cuts texts into chunks instead of the setting's policy; has one method,
+        ``split(text) -> list[Chunk]``. Search knows only the spans that come out.
     understand
         Async callable that replaces or enriches stage 1: it gets the default plan and the request
         and returns a plan, a mapping of fields to change, or None.
@@ -92,6 +96,7 @@ class Memory:
         tenant: str | None = None,
         embedder: Embedder | str | None = None,
         reranker: Reranker | str | None = None,
+        chunker: Chunker | None = None,
         understand: Understanding | None = None,
         clock: Clock = utc_now,
         count_tokens: Callable[[str], int] | None = None,
@@ -110,6 +115,7 @@ class Memory:
             clock=clock,
             embedder=embedder,
             reranker=reranker,
+            chunker=chunker,
             understand=understand,
             count_tokens=count_tokens,
             stages=stages,
@@ -466,7 +472,7 @@ class Memory:
                 users=totals.users,
                 collections=totals.collections,
                 bytes=totals.bytes,
-                engine=parts.backend.capabilities.name,
+                engine=parts.backend.name,
                 embedder=parts.embedder.id,
                 reranker=None if parts.reranker is None else parts.reranker.id,
                 degraded=tuple(totals.details.get("degraded", ())),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -93,9 +93,8 @@ class Settings(BaseSettings):
     write_batch: int = Field(
         default=256, ge=1, le=10_000, description="documents of one transaction in a long write"
     )
-    password: SecretStr | None = Field(default=None, description="database password")
-    password_file: Path | None = Field(
-        default=None, description="file that holds the database password"
+    chunker: Literal["sentences", "whole"] = Field(
+        default="sentences", description="'sentences' packs sentences, 'whole' cuts nothing"
     )
 
     def __init__(self, **values: Any) -> None:
@@ -149,30 +148,6 @@ def _explain(error: ValidationError) -> str:
         name = ".".join(str(part) for part in fault["loc"]) or "settings"
         faults.append(f"{name}: {fault['msg']}")
     return "these settings cannot be used: " + "; ".join(faults)
-
-
-def origins(settings: Settings) -> list[tuple[str, str, str]]:
-    """Return (name, value, origin) for each setting, with secrets hidden.
-
-    The origin is ``"environment"``, ``"file"``, ``"default"`` or ``"argument"``.
-    """
-    rows = []
-    environment = {name.upper() for name in os.environ}
-    path = _toml_file()
-    in_file = set() if path is None else set(TomlConfigSettingsSource(Settings, path)())
-    for name, field in Settings.model_fields.items():
-        value = getattr(settings, name)
-        if f"AGENTMEM_{name.upper()}" in environment:
-            origin = "environment"
-        elif name in in_file:
-            origin = "file"
-        elif value == field.get_default(call_default_factory=True):
-            origin = "default"
-        else:
-            origin = "argument"
-        hidden = isinstance(value, SecretStr)
-        rows.append((name, _SECRET if hidden else without_password(str(value)), origin))
-    return rows
 
 
 def without_password(text: str) -> str:

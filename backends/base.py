@@ -38,29 +38,6 @@ FOREVER: Micros = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
-    """What an engine can do beyond the contract.
-
-    Attributes
-    ----------
-    name
-        Short name of the engine, such as ``"embedded"``.
-    fuses
-        True when `candidates` returns rows cut to the fused best already, so that stage 4 in the
-        client only confirms their order.
-    reranks
-        True when the engine can rerank with a model of its own.
-    secure_delete
-        True when a purge overwrites the stored bytes.
-    """
-
-    name: str
-    fuses: bool = False
-    reranks: bool = False
-    secure_delete: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
     """Which model made the vectors of a memory, and how texts were cut for it."""
 
@@ -373,9 +350,15 @@ def searchable_text(title: str | None, text: str) -> str:
 
 
 class Backend(ABC):
-    """A storage engine. See the module's text for the guarantees."""
+    """A storage engine. See the module's text for the guarantees.
 
-    capabilities: Capabilities
+    Attributes
+    ----------
+    name
+        Short name of the engine, such as ``"embedded"``.
+    """
+
+    name: str
 
     @abstractmethod
     async def open(self, model: ModelIdentity) -> None:

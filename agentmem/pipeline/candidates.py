@@ -72,5 +72,8 @@ class CandidatesStage:
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings of the pools."""
-        engine = self._backend.capabilities.name
-        return {"engine": engine, "embedder": self._embedder.id, "pool": self._pool}
+        return {
+            "engine": self._backend.name,
+            "embedder": self._embedder.id,
+            "pool": self._pool,
+        }

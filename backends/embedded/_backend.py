@@ -15,7 +15,6 @@ from agentmem.backends.base import (
     Candidate,
     CandidateRequest,
     Candidates,
-    Capabilities,
     DocumentToWrite,
     Forgotten,
     Head,
@@ -63,7 +62,7 @@ class EmbeddedBackend(Backend):
         Bytes that the resident matrix of vectors may take.
     """
 
-    capabilities = Capabilities(name="embedded", secure_delete=True)
+    name = "embedded"
 
     def __init__(
         self,

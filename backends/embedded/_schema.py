@@ -73,8 +73,8 @@ def check_model(connection: apsw.Connection, model: ModelIdentity) -> None:
         raise ModelMismatchError(
             f"this memory was written with the embedder {stored['embedder']!r} "
             f"({stored['dimensions']} dimensions), but {model.embedder!r} "
-            f"({model.dimensions} dimensions) is configured; configure the first one, or run "
-            "`agentmem reembed` to compute all vectors anew"
+            f"({model.dimensions} dimensions) is configured; configure the first one, or write the "
+            "documents into a new memory"
         )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentmem import Document, InvalidDocumentError, Memory, Progress
-from tests.support import START, SetClock, texts
+from agentmem import Chunk, Document, InvalidDocumentError, Memory, Progress, Settings
+from tests.support import START, MakeMemory, SetClock, WordEmbedder, texts
 
 
 async def test_case_18_concurrent_identical_writes_give_one_document(memory: Memory) -> None:
@@ -181,3 +181,26 @@ async def test_bad_fields_are_refused(memory: Memory, fault: Any) -> None:
     with pytest.raises(InvalidDocumentError, match="document 0"):
         await memory.write("text", **fault)
     assert await memory.count() == 0
+
+
+class Lines:
+    """A chunker of a caller: a chunk for each line."""
+
+    def split(self, text: str) -> list[Chunk]:
+        chunks, start = [], 0
+        for index, line in enumerate(text.split("\n")):
+            chunks.append(Chunk(index, start, start + len(line), len(line.split())))
+            start += len(line) + 1
+        return chunks
+
+
+async def test_the_policy_of_chunking_can_be_changed(make_memory: MakeMemory) -> None:
+    text = "the heron stands\nthe owl flies\nthe pike swims"
+    async with make_memory(chunker=Lines()) as memory:
+        written = await memory.write(text)
+        assert written.documents[0].chunks == 3
+        hit = (await memory.search("owl", k=1)).hits[0]
+        assert (hit.text, hit.chunk_index, hit.span) == ("the owl flies", 1, (17, 30))
+    settings = Settings(url="local://:memory:", chunker="whole")
+    async with Memory(settings, embedder=WordEmbedder()) as memory:
+        assert (await memory.write("word " * 1000)).documents[0].chunks == 1
