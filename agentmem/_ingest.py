@@ -7,8 +7,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 
-import numpy as np
-
 from agentmem._chunking import Chunk, Chunker
 from agentmem._clock import Clock, to_micros
 from agentmem._prepare import Prepared, prepare
@@ -19,11 +17,12 @@ from agentmem.backends.base import (
     DocumentToWrite,
     Head,
     Identity,
+    Vector,
     Written,
     searchable_text,
 )
 from agentmem.errors import AgentMemError, InvalidDocumentError
-from agentmem.models.base import Embedder
+from agentmem.models.base import Embedder, TokenVectors
 from agentmem.models.token_codes import encode
 
 WriteInput = str | Document | Iterable[str | Document] | AsyncIterable[str | Document]
@@ -77,6 +76,16 @@ class Ingest:
             _tell(on_progress, len(done), len(items))
         return done
 
+    async def repair_vectors(self) -> None:
+        """Embed again what lacks a usable vector or token codes, batch by batch."""
+        after = 0
+        while rows := await self._backend.lacking_vectors(after, self._batch):
+            parts = await self._embedded([text for _, text in rows])
+            await self._backend.set_vectors(
+                [(row, vector, code) for (row, _), (vector, code) in zip(rows, parts, strict=True)]
+            )
+            after = rows[-1][0]
+
     async def _write_stream(
         self,
         content: AsyncIterable[str | Document],
@@ -123,18 +132,26 @@ class Ingest:
             for document, chunks in zip(batch, cut, strict=True)
             for chunk in chunks
         ]
-        encoding = await self._embedder.embed_passages(texts)
-        codes: Iterable[bytes | None] = [None] * len(texts)
-        if encoding.tokens is not None:
-            codes = [encode(tokens.vectors) for tokens in encoding.tokens]
-        parts = zip(encoding.vectors, codes, strict=True)
+        parts = iter(await self._embedded(texts))
         return [
             _to_write(document, chunks, list(islice(parts, len(chunks))), now)
             for document, chunks in zip(batch, cut, strict=True)
         ]
 
+    async def _embedded(self, texts: Sequence[str]) -> list[tuple[Vector, bytes | None]]:
+        """Return vector and token codes of each text."""
+        encoding = await self._embedder.embed_passages(texts)
+        codes: Sequence[bytes | None] = [None] * len(texts)
+        if encoding.tokens is not None:
+            codes = await asyncio.to_thread(_codes, encoding.tokens)
+        return list(zip(encoding.vectors, codes, strict=True))
+
     def _cut(self, batch: Sequence[Prepared]) -> list[list[Chunk]]:
         return [self._chunker.split(document.content) for document in batch]
+
+
+def _codes(tokens: Sequence[TokenVectors]) -> list[bytes]:
+    return [encode(of_one.vectors) for of_one in tokens]
 
 
 def _prepared(
@@ -196,7 +213,7 @@ def _outcome(head: Head | None, written: Written | None) -> WrittenDocument:
 def _to_write(
     document: Prepared,
     chunks: Sequence[Chunk],
-    parts: Sequence[tuple[np.ndarray[tuple[int], np.dtype[np.float32]], bytes | None]],
+    parts: Sequence[tuple[Vector, bytes | None]],
     now: int,
 ) -> DocumentToWrite:
     return DocumentToWrite(

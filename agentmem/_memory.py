@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from agentmem.pipeline import Pipeline, Stage
     from agentmem.pipeline.understand import Understanding
 
+_REPAIRED_BY_MODEL = frozenset({"vector", "token codes"})
+
 
 class Memory:
     """A memory for agents: write, search, forget.
@@ -479,12 +481,29 @@ class Memory:
             )
 
     async def verify(self, *, repair: bool = False) -> VerifyResult:
-        """Check the store; with `repair`, mend what can be derived anew."""
+        """Check the database, and vectors, token codes and text index against it.
+
+        With `repair`, what is derived is made anew: the text index from the texts, vectors and
+        token codes by the model. Documents themselves are never changed. A repair that was cut
+        short can be run again.
+
+        Returns
+        -------
+        VerifyResult
+            Every fault by id, and whether it was repaired.
+        """
         async with self._using() as parts:
             problems = await parts.backend.verify(repair=repair)
+            if repair and any(p.kind in _REPAIRED_BY_MODEL for p in problems):
+                await parts.ingest.repair_vectors()
         return VerifyResult(
             findings=tuple(
-                Finding(kind=p.kind, subject=p.subject, message=p.message, repaired=p.repaired)
+                Finding(
+                    kind=p.kind,
+                    subject=p.subject,
+                    message=p.message,
+                    repaired=p.repaired or (repair and p.kind in _REPAIRED_BY_MODEL),
+                )
                 for p in problems
             )
         )

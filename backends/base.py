@@ -444,5 +444,16 @@ class Backend(ABC):
         """Check the store and, with `repair`, mend what is derived from the truth."""
 
     @abstractmethod
+    async def lacking_vectors(self, after: int, limit: int) -> list[tuple[int, str]]:
+        """Return handle and searchable text of chunks without usable vector or token codes.
+
+        In order of the handle, from the one behind `after` on, at most `limit`.
+        """
+
+    @abstractmethod
+    async def set_vectors(self, rows: Sequence[tuple[int, Vector, bytes | None]]) -> None:
+        """Store vector and token codes of the chunks with these handles, in one transaction."""
+
+    @abstractmethod
     async def compact(self) -> None:
         """Give back space that deleted and superseded data no longer need."""

@@ -26,6 +26,7 @@ from agentmem.backends.base import (
     Selection,
     StoredRow,
     Totals,
+    Vector,
     Written,
 )
 from agentmem.backends.embedded import _maintenance, _selecting
@@ -100,6 +101,7 @@ class EmbeddedBackend(Backend):
         except BaseException:
             await asyncio.shield(database.close())
             raise
+        self._model = model
         self._resident = Resident(model.dimensions, self._vector_memory)
         self._text = TextIndex(self._folder, lock_timeout=self._lock_timeout)
         self._where = WhereCache()
@@ -212,13 +214,25 @@ class EmbeddedBackend(Backend):
         """See `Backend.verify`. A repair rebuilds the text index when it disagrees."""
         database = self._open_database
         problems = await database.read(
-            "verify", lambda c: _maintenance.check(c, self._text.count(c))
+            "verify", lambda c: _maintenance.check(c, self._model, self._text.rows(c))
         )
         if not repair or not any(problem.kind == "text index" for problem in problems):
             return problems
         await database.write("rebuild the text index", _maintenance.rebuild_text)
         await database.read("rebuild the text index", self._text.catch_up)
         return [replace(p, repaired=True) if p.kind == "text index" else p for p in problems]
+
+    async def lacking_vectors(self, after: int, limit: int) -> list[tuple[int, str]]:
+        """See `Backend.lacking_vectors`."""
+        return await self._open_database.read(
+            "look for vectors", lambda c: _maintenance.lacking(c, self._model, after, limit)
+        )
+
+    async def set_vectors(self, rows: Sequence[tuple[int, Vector, bytes | None]]) -> None:
+        """See `Backend.set_vectors`."""
+        await self._open_database.write(
+            "store vectors", lambda c: _maintenance.set_vectors(c, rows)
+        )
 
     async def compact(self) -> None:
         """See `Backend.compact`."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import apsw
 
-from agentmem.backends.base import Micros, Problem, Totals
+from agentmem.backends.base import (
+    Micros,
+    ModelIdentity,
+    Problem,
+    Totals,
+    Vector,
+    searchable_text,
+)
 from agentmem.backends.embedded._schema import advance
 
 _TOTALS = """
@@ -22,15 +31,32 @@ FROM (
     FROM documents d JOIN scopes s USING (scope_id) WHERE s.tenant = ?2
 )
 """
-_ORPHANS = {
-    "chunk without a vector": (
-        "SELECT chunk_row FROM chunks WHERE chunk_row NOT IN (SELECT chunk_row FROM vectors)"
-    ),
-    "version without a chunk": (
-        "SELECT version_row FROM documents "
-        "WHERE version_row NOT IN (SELECT version_row FROM chunks)"
-    ),
-}
+# Each finds rows at fault; the subject is a chunk's or a document's id.
+_CHUNK = "d.document_id || ':' || d.version || ':' || c.chunk_index"
+_WITHOUT = f"""
+SELECT {_CHUNK} FROM chunks c JOIN documents d USING (version_row)
+WHERE NOT EXISTS (SELECT 1 FROM {{table}} x WHERE x.chunk_row = c.chunk_row)
+"""
+_VECTOR_LENGTH = f"""
+SELECT {_CHUNK} FROM chunks c JOIN documents d USING (version_row) JOIN vectors v USING (chunk_row)
+WHERE length(v.embedding) <> ?
+"""
+_NO_CHUNK = """
+SELECT document_id FROM documents WHERE version_row NOT IN (SELECT version_row FROM chunks)
+"""
+_HEADS = "SELECT document_id FROM documents GROUP BY document_id HAVING SUM(is_head) <> 1"
+_SEARCHABLE = """
+SELECT c.chunk_row FROM chunks c JOIN documents d USING (version_row) WHERE d.deleted_at IS NULL
+"""
+_LACKING = """
+SELECT c.chunk_row, d.title, substr(d.content, c.start + 1, c.stop - c.start)
+FROM chunks c JOIN documents d USING (version_row)
+WHERE c.chunk_row > ?1 AND (
+    NOT EXISTS (SELECT 1 FROM vectors v
+                WHERE v.chunk_row = c.chunk_row AND length(v.embedding) = ?2)
+    OR ?3 AND NOT EXISTS (SELECT 1 FROM codes k WHERE k.chunk_row = c.chunk_row))
+ORDER BY c.chunk_row LIMIT ?4
+"""
 
 
 def totals(connection: apsw.Connection, tenant: str, now: Micros, folder: Path | None) -> Totals:
@@ -57,8 +83,18 @@ def _size(folder: Path) -> int:
     return total
 
 
-def check(connection: apsw.Connection, indexed: int) -> list[Problem]:
-    """Compare the tables with each other and with the number of chunks in the text index."""
+def check(
+    connection: apsw.Connection, model: ModelIdentity, indexed: Iterable[int]
+) -> list[Problem]:
+    """Check the database, and what is derived from it, against each other.
+
+    Parameters
+    ----------
+    model
+        Tells how long vectors are and whether chunks have token codes.
+    indexed
+        `chunk_row` of every chunk in the text index.
+    """
     problems = [
         Problem(kind="database", subject="memory.db", message=text)
         for (text,) in connection.execute("PRAGMA integrity_check")
@@ -67,17 +103,56 @@ def check(connection: apsw.Connection, indexed: int) -> list[Problem]:
     for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
         message = f"a row refers to a missing row of {parent}"
         problems.append(Problem(kind="reference", subject=f"{table}:{row}", message=message))
-    for kind, sql in _ORPHANS.items():
-        problems += [
-            Problem(kind=kind, subject=str(row), message=kind) for (row,) in connection.execute(sql)
-        ]
-    expected = connection.execute(
-        "SELECT COUNT(*) FROM chunks JOIN documents USING (version_row) WHERE deleted_at IS NULL"
-    ).get
-    if indexed != expected:
-        message = f"the text index holds {indexed} chunks, the database {expected}"
-        problems.append(Problem(kind="text index", subject="text", message=message))
-    return problems
+    find = partial(_find, connection)
+    problems += find("document", "a version has no chunk", _NO_CHUNK)
+    problems += find("document", "it has not exactly one newest version", _HEADS)
+    problems += find("vector", "the chunk has no vector", _WITHOUT.format(table="vectors"))
+    problems += find("vector", "the vector's length is wrong", _VECTOR_LENGTH, 4 * model.dimensions)
+    if model.token_dimensions:
+        problems += find("token codes", "the chunk has none", _WITHOUT.format(table="codes"))
+    return problems + _check_text(connection, set(indexed))
+
+
+def _find(
+    connection: apsw.Connection, kind: str, message: str, sql: str, *values: int
+) -> list[Problem]:
+    return [
+        Problem(kind=kind, subject=str(row[0]), message=message)
+        for row in connection.execute(sql, values)
+    ]
+
+
+def _check_text(connection: apsw.Connection, indexed: set[int]) -> list[Problem]:
+    expected = {row[0] for row in connection.execute(_SEARCHABLE)}
+    named = {"is missing": expected - indexed, "does not belong there": indexed - expected}
+    return [
+        Problem(kind="text index", subject=f"chunk row {row}", message=f"the chunk {fault}")
+        for fault, rows in named.items()
+        for row in sorted(rows)
+    ]
+
+
+def lacking(
+    connection: apsw.Connection, model: ModelIdentity, after: int, limit: int
+) -> list[tuple[int, str]]:
+    """Return row and searchable text of chunks that lack a vector or token codes."""
+    values = (after, 4 * model.dimensions, bool(model.token_dimensions), limit)
+    return [
+        (row, searchable_text(title, text))
+        for row, title, text in connection.execute(_LACKING, values)
+    ]
+
+
+def set_vectors(
+    connection: apsw.Connection, rows: Sequence[tuple[int, Vector, bytes | None]]
+) -> None:
+    """Store vectors and token codes of chunks anew; every reader starts over."""
+    for row, vector, code in rows:
+        blob = vector.astype("<f4").tobytes()
+        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (row, blob))
+        if code is not None:
+            connection.execute("INSERT OR REPLACE INTO codes VALUES (?, ?)", (row, code))
+    advance(connection, "epoch")
 
 
 def rebuild_text(connection: apsw.Connection) -> None:

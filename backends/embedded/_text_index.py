@@ -101,9 +101,17 @@ class TextIndex:
         scores = np.fromiter((score for score, _ in found.hits), dtype=np.float64)
         return np.array(rows, dtype=np.int64), scores
 
-    def count(self, connection: apsw.Connection) -> int:
-        """Return how many chunks the index holds."""
-        return self.catch_up(connection).index.searcher().num_docs
+    def rows(self, connection: apsw.Connection) -> list[int]:
+        """Return the `chunk_row` of every chunk in the index."""
+        held = self.catch_up(connection)
+        with index_errors():
+            searcher = held.index.searcher()
+            if not searcher.num_docs:
+                return []
+            found = searcher.search(tantivy.Query.all_query(), searcher.num_docs, count=False)
+            addresses = [address for _, address in found.hits]
+            values = searcher.fast_field_values("chunk_row", addresses)
+            return [value for value in values if isinstance(value, int)]
 
     def catch_up(self, connection: apsw.Connection) -> _Open:
         """Bring the index to the state that `connection`'s open transaction sees."""

@@ -137,16 +137,61 @@ async def test_verify_finds_and_repairs_a_wrong_index(filled: Path) -> None:
         await memory.search("tide")
         index = memory._open_parts().backend._text  # type: ignore[attr-defined]
         writer = index._held.index.writer(15_000_000, 1)
-        writer.delete_all_documents()
+        writer.delete_documents_by_term("chunk_row", 7)
         writer.commit()
         writer.wait_merging_threads()
         index._held.index.reload()
         found = await memory.verify()
-        assert [(f.kind, f.repaired) for f in found.findings] == [("text index", False)]
+        assert [(f.kind, f.subject, f.repaired) for f in found.findings] == [
+            ("text index", "chunk row 7", False)
+        ]
         assert not found.ok
         assert (await memory.verify(repair=True)).ok
         assert (await memory.verify()).findings == ()
-        assert texts(await memory.search(word(7), k=1)) == [f"tide {word(7)}"]
+        assert texts(await memory.search(word(6), k=1)) == [f"tide {word(6)}"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        ("DELETE FROM vectors WHERE chunk_row IN (5, 6)", "vector"),
+        ("UPDATE vectors SET embedding = x'0011' WHERE chunk_row IN (5, 6)", "vector"),
+        ("DELETE FROM codes WHERE chunk_row IN (5, 6)", "token codes"),
+    ],
+)
+async def test_verify_makes_lost_vectors_and_codes_anew(
+    filled: Path, damage: str, kind: str
+) -> None:
+    with apsw.Connection(str(filled / "memory.db")) as connection:
+        wanted = [
+            connection.execute(f"SELECT {column} FROM {table} WHERE chunk_row = 5").get
+            for column, table in (("embedding", "vectors"), ("code", "codes"))
+        ]
+        connection.execute(damage)
+    async with open_at(filled) as memory:
+        found = await memory.verify()
+        assert [(f.kind, f.repaired) for f in found.findings] == [(kind, False)] * 2
+        assert (await memory.verify(repair=True)).ok
+        assert (await memory.verify()).findings == ()
+        assert texts(await memory.search(word(4), k=1)) == [f"tide {word(4)}"]
+    with apsw.Connection(str(filled / "memory.db")) as connection:
+        found_again = [
+            connection.execute(f"SELECT {column} FROM {table} WHERE chunk_row = 5").get
+            for column, table in (("embedding", "vectors"), ("code", "codes"))
+        ]
+    assert found_again == wanted
+
+
+async def test_verify_names_what_it_cannot_mend(filled: Path) -> None:
+    with apsw.Connection(str(filled / "memory.db")) as connection:
+        name = connection.execute("SELECT document_id FROM documents LIMIT 1").get
+        connection.execute("UPDATE documents SET is_head = 0 WHERE document_id = ?", (name,))
+    async with open_at(filled) as memory:
+        result = await memory.verify(repair=True)
+        assert [(f.kind, f.subject, f.repaired) for f in result.findings] == [
+            ("document", name, False)
+        ]
+        assert not result.ok
 
 
 async def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
