@@ -24,7 +24,7 @@ from agentmem._arguments import (
     visible_selection,
 )
 from agentmem._build import Choices, Parts, build
-from agentmem._clock import Clock, to_micros, utc_now
+from agentmem._clock import Clock, from_micros, to_micros, utc_now
 from agentmem._lifecycle import Lifecycle
 from agentmem._prepare import check_tenant
 from agentmem._types import (
@@ -35,6 +35,7 @@ from agentmem._types import (
     Metadata,
     Page,
     ProgressCallback,
+    Receipt,
     RestoreResult,
     SearchResult,
     Stats,
@@ -331,7 +332,8 @@ class Memory:
         everything
             Forget all documents of the tenant, of all users. Stands alone.
         purge
-            Remove the bytes as well. Cannot be undone.
+            Remove the bytes as well, and search every file of the memory for them afterwards
+            (`ForgetResult.scan`). Cannot be undone.
         dry_run
             Only say what would be forgotten.
 
@@ -354,10 +356,10 @@ class Memory:
             purge=purge,
         )
         async with self._using() as parts:
-            documents = await parts.backend.forget(
+            outcome = await parts.backend.forget(
                 selection, at=to_micros(now), purge=purge, dry_run=dry_run
             )
-        found = {document.document_id for document in documents}
+        found = {document.document_id for document in outcome.documents}
         return ForgetResult(
             documents=tuple(
                 ForgottenDocument(
@@ -368,12 +370,30 @@ class Memory:
                     versions=d.versions,
                     chunks=d.chunks,
                 )
-                for d in documents
+                for d in outcome.documents
             ),
             missing=tuple(name for name in wanted or () if name not in found),
             purged=purge and not dry_run,
             dry_run=dry_run,
             at=now,
+            receipt=outcome.receipt,
+            scan=outcome.scan,
+        )
+
+    async def receipts(self) -> tuple[Receipt, ...]:
+        """Return the log of what was forgotten in this tenant, oldest first."""
+        async with self._using() as parts:
+            stored = await parts.backend.receipts(self._tenant)
+        return tuple(
+            Receipt(
+                number=entry.number,
+                at=from_micros(entry.at),
+                action=entry.action,
+                ids=entry.ids,
+                details=entry.details,
+                hash=entry.hash,
+            )
+            for entry in stored
         )
 
     async def restore(

@@ -146,8 +146,56 @@ class ForgottenDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A search for purged data in every byte that the memory keeps.
+
+    Attributes
+    ----------
+    files, bytes
+        What was searched.
+    fingerprints
+        How many pieces of 16 bytes were looked for: from texts, keys, metadata, index terms,
+        vectors and token codes. Pieces that remaining documents hold too are not among them.
+    found
+        Files in which any was found, with their number; empty when nothing is left.
+    milliseconds
+        How long it took.
+    """
+
+    files: int
+    bytes: int
+    fingerprints: int
+    found: tuple[str, ...]
+    milliseconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """One entry of the log of what was forgotten. It holds ids and no content.
+
+    Attributes
+    ----------
+    number
+        Place in the log, over all tenants.
+    action
+        ``"forget"``, ``"purge"`` or ``"scan"``.
+    details
+        For a scan its numbers; else the numbers of versions and chunks.
+    hash
+        Covers this entry and the hash of the one before; `verify` checks the chain.
+    """
+
+    number: int
+    at: datetime
+    action: str
+    ids: tuple[str, ...]
+    details: Mapping[str, Any]
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetResult:
-    """Receipt of a `forget`.
+    """What a `forget` did.
 
     Attributes
     ----------
@@ -161,6 +209,10 @@ class ForgetResult:
         True when nothing was changed.
     at
         When it happened.
+    receipt
+        Hash of the entry in the log of receipts; None when nothing was changed.
+    scan
+        What a purge looked for afterwards, and found; None without a purge.
     """
 
     documents: tuple[ForgottenDocument, ...]
@@ -168,6 +220,8 @@ class ForgetResult:
     purged: bool
     dry_run: bool
     at: datetime
+    receipt: str | None = None
+    scan: Scan | None = None
 
     @property
     def count(self) -> int:

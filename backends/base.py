@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentmem._filters import Filter
-from agentmem._types import WriteStatus
+from agentmem._types import Scan, WriteStatus
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -321,6 +321,37 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a forget did.
+
+    Attributes
+    ----------
+    documents
+        What it covered, in list order.
+    receipt
+        Hash of the receipt that was written; None when nothing was changed.
+    scan
+        What a purge looked for and found afterwards; None without a purge.
+    """
+
+    documents: list[Forgotten]
+    receipt: str | None = None
+    scan: Scan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReceipt:
+    """One link of the chain of receipts; see `agentmem.Receipt`."""
+
+    number: int
+    at: Micros
+    action: str
+    ids: tuple[str, ...]
+    details: Mapping[str, Any]
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Tenant-wide numbers for `stats()`."""
 
@@ -422,8 +453,15 @@ class Backend(ABC):
     @abstractmethod
     async def forget(
         self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
-    ) -> list[Forgotten]:
-        """Mark the selected documents as forgotten, or remove their bytes, in one transaction."""
+    ) -> Outcome:
+        """Mark the selected documents as forgotten, or remove their bytes, in one transaction.
+
+        A purge looks for what it removed afterwards, where the engine can.
+        """
+
+    @abstractmethod
+    async def receipts(self, tenant: str) -> list[StoredReceipt]:
+        """Return the receipts of a tenant, oldest first."""
 
     @abstractmethod
     async def restore(self, selection: Selection) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from agentmem._types import Scan
 from agentmem.backends.base import (
     Backend,
     Candidate,
@@ -21,17 +22,20 @@ from agentmem.backends.base import (
     Identity,
     Micros,
     ModelIdentity,
+    Outcome,
     Problem,
     Scope,
     Selection,
+    StoredReceipt,
     StoredRow,
     Totals,
     Vector,
     Written,
 )
-from agentmem.backends.embedded import _maintenance, _selecting
+from agentmem.backends.embedded import _maintenance, _proof, _receipts, _selecting
 from agentmem.backends.embedded._connection import DATABASE, Database
 from agentmem.backends.embedded._errors import store_errors
+from agentmem.backends.embedded._proof import Fingerprints
 from agentmem.backends.embedded._resident import Resident
 from agentmem.backends.embedded._schema import check_model, migrate
 from agentmem.backends.embedded._search import Searcher, hydrate
@@ -174,26 +178,30 @@ class EmbeddedBackend(Backend):
 
     async def forget(
         self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
-    ) -> list[Forgotten]:
+    ) -> Outcome:
         """See `Backend.forget`."""
         database = self._open_database
         if dry_run:
-            return await database.read(
+            documents = await database.read(
                 "look up documents", lambda c: _selecting.find_documents(c, selection)
             )
+            return Outcome(documents=documents)
+        if purge:
+            return await self._purge(database, selection, at)
 
-        def job(connection: apsw.Connection) -> list[Forgotten]:
+        def job(connection: apsw.Connection) -> Outcome:
             documents = _selecting.find_documents(connection, selection)
-            if documents and purge:
-                _selecting.purge(connection, documents)
-            elif documents:
-                _selecting.mark_forgotten(connection, documents, at)
-            return documents
+            if not documents:
+                return Outcome(documents=[])
+            _selecting.mark_forgotten(connection, documents, at)
+            receipt = _append_receipt(connection, selection.tenant, "forget", documents, at)
+            return Outcome(documents=documents, receipt=receipt)
 
-        documents = await database.write("forget documents", job)
-        if purge and documents:
-            await self._erase(database)
-        return documents
+        return await database.write("forget documents", job)
+
+    async def receipts(self, tenant: str) -> list[StoredReceipt]:
+        """See `Backend.receipts`."""
+        return await self._open_database.read("read receipts", lambda c: _receipts.read(c, tenant))
 
     async def restore(self, selection: Selection) -> list[str]:
         """See `Backend.restore`."""
@@ -240,12 +248,56 @@ class EmbeddedBackend(Backend):
         await database.exclusive("compact", _maintenance.compact)
         await database.read("rebuild the text index", self._text.catch_up)
 
-    async def _erase(self, database: Database) -> None:
-        """Remove what a purge leaves outside of the tables."""
+    async def _purge(self, database: Database, selection: Selection, at: Micros) -> Outcome:
+        """Delete, remove what the deletion leaves outside of the tables, and look for remains."""
+
+        def delete(connection: apsw.Connection) -> tuple[Outcome, Fingerprints]:
+            documents = _selecting.find_documents(connection, selection)
+            if not documents:
+                return Outcome(documents=[]), Fingerprints(())
+            fingerprints = _proof.collect(connection, documents)
+            _selecting.purge(connection, documents)
+            receipt = _append_receipt(connection, selection.tenant, "purge", documents, at)
+            return Outcome(documents=documents, receipt=receipt), fingerprints
+
+        outcome, fingerprints = await database.write("purge documents", delete)
+        if not outcome.documents:
+            return outcome
         self._where.clear()
         await database.read("update vectors", self._resident.snapshot)
         await database.read("rebuild the text index", self._text.catch_up)
         await database.exclusive("empty the write-ahead log", _maintenance.checkpoint)
+        if self._folder is None:
+            return outcome
+        tenant = selection.tenant
+        return await self._scanned(database, self._folder, tenant, at, outcome, fingerprints)
+
+    async def _scanned(
+        self,
+        database: Database,
+        folder: Path,
+        tenant: str,
+        at: Micros,
+        outcome: Outcome,
+        fingerprints: Fingerprints,
+    ) -> Outcome:
+        def look(connection: apsw.Connection) -> Scan:
+            left = fingerprints.without(_proof.survivors(connection))
+            return _proof.scan(folder, left)
+
+        scan = await database.read("look for purged data", look)
+        ids = [document.document_id for document in outcome.documents]
+        details: dict[str, object] = {
+            "files": scan.files,
+            "bytes": scan.bytes,
+            "fingerprints": scan.fingerprints,
+        }
+        details |= {"found": list(scan.found)}
+        await database.write(
+            "write a receipt",
+            lambda c: _receipts.append(c, tenant, "scan", ids, at, details),
+        )
+        return replace(outcome, scan=scan)
 
     async def _load_in_background(self, database: Database) -> None:
         try:
@@ -277,3 +329,18 @@ class EmbeddedBackend(Backend):
                     f"could not create a memory at {str(folder)!r}: the folder holds other files "
                     f"(such as {min(strangers)!r}); give an empty or a new folder"
                 )
+
+
+def _append_receipt(
+    connection: apsw.Connection,
+    tenant: str,
+    action: str,
+    documents: Sequence[Forgotten],
+    at: Micros,
+) -> str:
+    details = {
+        "versions": sum(document.versions for document in documents),
+        "chunks": sum(document.chunks for document in documents),
+    }
+    ids = (document.document_id for document in documents)
+    return _receipts.append(connection, tenant, action, ids, at, details)

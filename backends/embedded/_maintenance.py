@@ -16,6 +16,7 @@ from agentmem.backends.base import (
     Vector,
     searchable_text,
 )
+from agentmem.backends.embedded import _receipts
 from agentmem.backends.embedded._schema import advance
 
 _TOTALS = """
@@ -110,6 +111,7 @@ def check(
     problems += find("vector", "the vector's length is wrong", _VECTOR_LENGTH, 4 * model.dimensions)
     if model.token_dimensions:
         problems += find("token codes", "the chunk has none", _WITHOUT.format(table="codes"))
+    problems += _receipts.check(connection)
     return problems + _check_text(connection, set(indexed))
 
 

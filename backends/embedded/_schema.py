@@ -15,7 +15,7 @@ from agentmem.errors import (
 )
 
 APPLICATION_ID = 0x414D454D  # "AMEM"
-_MIGRATIONS = ("001_initial.sql",)
+_MIGRATIONS = ("001_initial.sql", "002_receipts.sql")
 SCHEMA_VERSION = len(_MIGRATIONS)
 
 

@@ -23,7 +23,7 @@ from agentmem import (
     StoreCorruptError,
     StoreVersionError,
 )
-from agentmem.backends.embedded import _connection
+from agentmem.backends.embedded import _connection, _proof
 from tests.support import WordEmbedder, texts
 
 
@@ -290,22 +290,81 @@ async def test_processes_write_and_search_at_the_same_time(tmp_path: Path) -> No
         assert len((await memory.search("tide", k=100, token_budget=10**6)).hits) == 75
 
 
-async def test_purged_text_leaves_no_trace_in_the_folder(tmp_path: Path) -> None:
-    sentinel = "xylophonequartz"
+SENTINEL = "xylophone-quartz-4711"
+
+
+@pytest.mark.parametrize("documents", [1, 40])
+async def test_case_15_purged_text_leaves_no_trace_in_the_folder(
+    tmp_path: Path, documents: int
+) -> None:
     folder = tmp_path / "m"
     async with open_at(folder) as memory:
-        await memory.write([f"tide {n}" for n in range(50)])
-        await memory.write(
-            f"the word {sentinel}", key="k", metadata={"s": sentinel}, title=sentinel
-        )
-        await memory.write(f"other {sentinel} words", key="k")
-        await memory.search(sentinel)
-        assert _holds(folder, sentinel)
-        await memory.forget(key="k", purge=True)
-        assert not _holds(folder, sentinel)
-        assert texts(await memory.search("tide 7", k=1)) == ["tide 7"]
-    assert not _holds(folder, sentinel)
+        await memory.write([f"tide {word(n)} and shared words for all" for n in range(50)])
+        for n in range(documents):
+            text = f"the word {SENTINEL}{n} and shared words for all"
+            meta = {"s": [f"{SENTINEL} {n}"]}
+            await memory.write(text, key=f"k{n}", metadata=meta, title=SENTINEL, collection="c")
+            await memory.write(f"other {SENTINEL} {n}", key=f"k{n}", collection="c")
+        await memory.search(SENTINEL)
+        assert _holds(folder, SENTINEL)
+        result = await memory.forget(collection="c", purge=True)
+        assert result.count == documents
+        assert not _holds(folder, SENTINEL)
+        assert result.scan is not None
+        assert result.scan.found == ()
+        assert result.scan.fingerprints >= 5 * documents
+        assert result.scan.bytes >= (folder / "memory.db").stat().st_size
+        assert texts(await memory.search(word(7), k=1))[0].startswith(f"tide {word(7)} ")
+    assert not _holds(folder, SENTINEL)
 
 
-def _holds(folder: Path, word: str) -> bool:
-    return any(word.encode() in p.read_bytes() for p in folder.rglob("*") if p.is_file())
+def _holds(folder: Path, text: str) -> bool:
+    return any(text.encode() in p.read_bytes() for p in folder.rglob("*") if p.is_file())
+
+
+async def test_a_scan_finds_what_is_there(filled: Path) -> None:
+    for extra in (0, 100):
+        pieces = [f"tide {word(123)} padded".encode()[:16]]
+        pieces += [f"unknown piece {n:02}".encode()[:16] for n in range(extra)]
+        (filled / "stray.log").write_bytes(b"x" * 12_345 + pieces[0] + b"y" * 99)
+        found = _proof.scan(filled, _proof.Fingerprints(pieces)).found
+        assert found == ("stray.log: 1",)
+
+
+async def test_receipts_form_a_chain(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    async with open_at(folder) as memory:
+        names = (await memory.write(["heron", "owl", "pike"])).ids
+        first = await memory.forget(names[0])
+        second = await memory.forget(names[1], purge=True)
+        assert (await memory.forget("nothing")).receipt is None
+        log = await memory.receipts()
+        assert [(r.action, r.ids) for r in log] == [
+            ("forget", (names[0],)), ("purge", (names[1],)), ("scan", (names[1],)),
+        ]  # fmt: skip
+        assert [log[0].hash, log[1].hash] == [first.receipt, second.receipt]
+        assert log[2].details["found"] == []
+        assert (await memory.verify()).ok
+    async with open_at(folder, tenant="other") as other:
+        assert await other.receipts() == ()
+    for fraud in (
+        "UPDATE receipts SET ids = '[]' WHERE number = 1",
+        "DELETE FROM receipts WHERE number = 2",
+    ):
+        shutil.copytree(folder, tmp_path / "copy")
+        with apsw.Connection(str(tmp_path / "copy" / "memory.db")) as connection:
+            connection.execute(fraud)
+        async with open_at(tmp_path / "copy") as memory:
+            kinds = [f.kind for f in (await memory.verify(repair=True)).findings]
+            assert kinds == ["receipt"]
+        shutil.rmtree(tmp_path / "copy")
+
+
+async def test_an_older_schema_is_brought_up_to_date(filled: Path) -> None:
+    with apsw.Connection(str(filled / "memory.db")) as connection:
+        connection.execute("DROP TABLE receipts")
+        connection.pragma("user_version", 1)
+    async with open_at(filled) as memory:
+        assert await memory.count() == 300
+        assert (await memory.forget(where=F("half") == 1)).receipt is not None
+        assert (await memory.verify()).ok
