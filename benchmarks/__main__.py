@@ -38,6 +38,9 @@ def quality(
     categories: Annotated[
         str, typer.Option(help="Categories of questions to ask, separated by commas.")
     ] = "1,2,3,4",
+    queries: Annotated[
+        Path | None, typer.Option(help="Another file of questions than DIR/queries.jsonl.")
+    ] = None,
     out: Out = _RESULTS,
 ) -> None:
     """Measure quality and milliseconds of each stage on an evaluation set.
@@ -47,8 +50,8 @@ def quality(
     """
     from benchmarks._quality import run_quality
 
-    wanted = set(categories.split(",")) if _is_numbered(data) else None
-    dataset = load_dataset(data, categories=wanted, limit=limit)
+    wanted = set(categories.split(",")) if _is_numbered(queries or data / "queries.jsonl") else None
+    dataset = load_dataset(data, questions=queries, categories=wanted, limit=limit)
     asyncio.run(run_quality(dataset, reranker=reranker, out=out, console=console))
 
 
@@ -100,6 +103,23 @@ def scale(
         asyncio.run(run_scale(place, dataset, rows, console))
 
 
+@app.command("open")
+def open_(
+    data: Data,
+    rows: Annotated[int, typer.Option(min=1, help="Documents in the memory.")] = 5_000,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep the memory here and use it again.")
+    ] = None,
+) -> None:
+    """Seconds from opening an existing memory to its first answer, in fresh processes."""
+    from benchmarks._scale import run_open
+
+    dataset = load_dataset(data)
+    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
+        place = folder or Path(temporary) / "memory"
+        asyncio.run(run_open(place, dataset, rows, console))
+
+
 @app.command()
 def ingest(
     data: Data,
@@ -128,10 +148,9 @@ def import_time() -> None:
     console.print(f"import agentmem: median {sorted(runs)[3]:.4f} s, slowest {max(runs):.4f} s")
 
 
-def _is_numbered(data: Path) -> bool:
+def _is_numbered(path: Path) -> bool:
     import json
 
-    path = data / "queries.jsonl"
     if not path.is_file():
         return False
     with path.open(encoding="utf-8") as lines:

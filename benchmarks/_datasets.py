@@ -37,7 +37,11 @@ class Dataset:
 
 
 def load_dataset(
-    folder: Path, *, categories: set[str] | None = None, limit: int | None = None
+    folder: Path,
+    *,
+    questions: Path | None = None,
+    categories: set[str] | None = None,
+    limit: int | None = None,
 ) -> Dataset:
     """Read a set.
 
@@ -47,6 +51,8 @@ def load_dataset(
         Holds corpus.jsonl with `id`, `conversation`, `text` and optionally `session`, `turn`,
         `timestamp`, `speaker`; and queries.jsonl with `id`, `conversation`, `question`, `relevant`
         and optionally `category` and `category_name`.
+    questions
+        Another file of questions than queries.jsonl.
     categories
         Keep only questions of these categories.
     limit
@@ -55,7 +61,7 @@ def load_dataset(
     documents = [_document(record) for record in _records(folder / "corpus.jsonl")]
     known = {document.key for document in documents}
     queries = []
-    for record in _records(folder / "queries.jsonl"):
+    for record in _records(questions or folder / "queries.jsonl"):
         relevant = frozenset(name for name in record["relevant"] if name in known)
         category = str(record.get("category", ""))
         if relevant and (categories is None or category in categories):

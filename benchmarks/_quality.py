@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,20 +12,25 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from agentmem import Explanation, Memory, SearchResult
+from agentmem import Explanation, Memory, SearchResult, Settings
 from benchmarks._datasets import Dataset, Query
 from benchmarks._measures import HEADERS, RANKINGS, measure, percentiles
 from benchmarks._record import Record
 
 _DEEP = 100
 _SHOWN = 10
+# The union of two pools of 100: fusion that keeps so many cuts nothing.
+_UNCUT = 200
+
+Ranking = list[tuple[str, float | None]]
+"""Keys of documents with the score that ordered them, best first."""
 
 
 @dataclass(slots=True)
 class Outcome:
     """Rankings and times of all questions."""
 
-    rankings: dict[str, dict[str, list[str]]] = field(
+    rankings: dict[str, dict[str, Ranking]] = field(
         default_factory=lambda: {name: {} for name in RANKINGS}
     )
     timings: list[tuple[str, str, float]] = field(default_factory=list)
@@ -36,9 +41,14 @@ async def run_quality(
 ) -> Outcome:
     """Write the set into a fresh memory, ask every question and print the tables."""
     with tempfile.TemporaryDirectory(prefix="agentmem-") as folder:
-        async with Memory(Path(folder) / "memory", reranker=reranker) as memory:
+        place = Path(folder) / "memory"
+        async with Memory(place, reranker=reranker) as memory:
             await _fill(memory, dataset, console)
-            outcome = await _ask(memory, dataset, console)
+            # What fusion cuts is not explained; a second view on the same folder, which cuts
+            # nothing, gives each pool its whole ranking.
+            pools = Settings(url=str(place), fused=_UNCUT, reranker="none")
+            async with Memory(pools) as uncut:
+                outcome = await _ask(memory, uncut, dataset, console)
     _print_quality(dataset, outcome, console)
     print_timings(outcome.timings, console)
     if out is not None:
@@ -54,48 +64,63 @@ async def _fill(memory: Memory, dataset: Dataset, console: Console) -> None:
         await memory.write(dataset.documents[start : start + step])
 
 
-async def _ask(memory: Memory, dataset: Dataset, console: Console) -> Outcome:
+async def _ask(memory: Memory, uncut: Memory, dataset: Dataset, console: Console) -> Outcome:
     outcome = Outcome()
+    keys: dict[str, str] = {}
     for query in track(dataset.queries, "asking", console=console):
-        deep = await memory.search(
-            query.text, collections=[query.scope], k=_DEEP, token_budget=10**9, explain=True
-        )
-        keys = await _keys(memory, deep)
-        for name, ranking in _rankings(deep, keys).items():
-            outcome.rankings[name][query.id] = ranking
-        shown = await memory.search(query.text, collections=[query.scope], k=_SHOWN)
+        scope = [query.scope]
+        shown = await memory.search(query.text, collections=scope, k=_SHOWN)
         outcome.timings += [(query.id, s.name, s.milliseconds) for s in shown.trace.stages]
         outcome.timings.append((query.id, "total", shown.trace.milliseconds))
+        for view, rank in ((uncut, _before_reranking), (memory, _after_reranking)):
+            deep = await view.search(
+                query.text, collections=scope, k=_DEEP, token_budget=10**9, explain=True
+            )
+            await _learn_keys(keys, memory, deep)
+            for name, ranking in rank(deep, keys).items():
+                outcome.rankings[name][query.id] = ranking
     return outcome
 
 
-async def _keys(memory: Memory, result: SearchResult) -> dict[str, str]:
-    """Return the key of each candidate's document, by document id."""
-    keys = {hit.document_id: hit.key or "" for hit in result.hits}
+async def _learn_keys(keys: dict[str, str], memory: Memory, result: SearchResult) -> None:
+    """Add the key of each candidate's document to `keys`, by document id."""
+    keys.update((hit.document_id, hit.key or "") for hit in result.hits)
     for candidate in result.trace.explanations or ():
         if candidate.document_id not in keys:
             document = await memory.get(candidate.document_id)
             keys[candidate.document_id] = (document.key or "") if document else ""
-    return keys
 
 
-def _rankings(result: SearchResult, keys: dict[str, str]) -> dict[str, list[str]]:
-    """Return the order of documents after each stage, each where its best chunk stands."""
+def _before_reranking(result: SearchResult, keys: Mapping[str, str]) -> dict[str, Ranking]:
+    """Return the order of documents in each pool and after fusion."""
     candidates = list(result.trace.explanations or ())
     near = [c for c in candidates if c.scores.vector_rank is not None]
     found = [c for c in candidates if c.scores.lexical_rank is not None]
+    near.sort(key=lambda c: c.scores.vector_rank or 0)
+    found.sort(key=lambda c: (c.scores.lexical_rank or 0, c.id))
+    candidates.sort(key=lambda c: (-c.scores.fusion, c.id))
     return {
-        "vector": _documents(sorted(near, key=lambda c: c.scores.vector_rank or 0), keys),
-        "lexical": _documents(
-            sorted(found, key=lambda c: (c.scores.lexical_rank or 0, c.id)), keys
-        ),
-        "fused": _documents(sorted(candidates, key=lambda c: (-c.scores.fusion, c.id)), keys),
-        "full": _documents(candidates, keys),
+        "vector": _documents([(c, c.scores.similarity) for c in near], keys),
+        "lexical": _documents([(c, c.scores.lexical_score) for c in found], keys),
+        "fused": _documents([(c, c.scores.fusion) for c in candidates], keys),
     }
 
 
-def _documents(candidates: Sequence[Explanation], keys: dict[str, str]) -> list[str]:
-    return list(dict.fromkeys(keys[c.document_id] for c in candidates))
+def _after_reranking(result: SearchResult, keys: Mapping[str, str]) -> dict[str, Ranking]:
+    """Return the order of documents of the full pipeline."""
+    final = {hit.id: hit.score for hit in result.hits}
+    candidates = result.trace.explanations or ()
+    return {"full": _documents([(c, final.get(c.id)) for c in candidates], keys)}
+
+
+def _documents(
+    candidates: Sequence[tuple[Explanation, float | None]], keys: Mapping[str, str]
+) -> Ranking:
+    """Return each document once, where its best chunk stands."""
+    best: dict[str, float | None] = {}
+    for candidate, score in candidates:
+        best.setdefault(keys[candidate.document_id], score)
+    return list(best.items())
 
 
 def _print_quality(dataset: Dataset, outcome: Outcome, console: Console) -> None:
@@ -129,7 +154,10 @@ def scores(queries: Sequence[Query], outcome: Outcome) -> dict[str, tuple[float,
     """Return the measures of each ranking over `queries`."""
     relevant = {query.id: query.relevant for query in queries}
     return {
-        name: measure(relevant, {q: r for q, r in ranked.items() if q in relevant})
+        name: measure(
+            relevant,
+            {q: [key for key, _ in ranking] for q, ranking in ranked.items() if q in relevant},
+        )
         for name, ranked in outcome.rankings.items()
     }
 
@@ -154,8 +182,15 @@ def _keep(dataset: Dataset, outcome: Outcome, reranker: str, out: Path) -> None:
     settings = {"reranker": reranker, "k": _SHOWN}
     with Record(out, kind="quality", dataset=dataset.name, settings=settings) as record:
         record.add_rankings(
-            (q.id, q.category, name, ranked[q.id], sorted(q.relevant))
-            for name, ranked in outcome.rankings.items()
-            for q in dataset.queries
+            (
+                query.id,
+                query.category,
+                name,
+                [key for key, _ in rankings[query.id]],
+                sorted(query.relevant),
+                [score for _, score in rankings[query.id]],
+            )
+            for name, rankings in outcome.rankings.items()
+            for query in dataset.queries
         )
         record.add_timings(outcome.timings)

@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS rankings (
 CREATE TABLE IF NOT EXISTS timings (
     run VARCHAR, query VARCHAR, stage VARCHAR, milliseconds DOUBLE
 );
+ALTER TABLE rankings ADD COLUMN IF NOT EXISTS scores DOUBLE[];
 """
 _PACKAGES = ("agentmem", "numpy", "onnxruntime", "tokenizers", "tantivy", "apsw", "sqlite-vec")
 
@@ -73,8 +74,10 @@ class Record:
         """Close the file."""
         self._connection.close()
 
-    def add_rankings(self, rows: Iterable[tuple[str, str, str, list[str], list[str]]]) -> None:
-        """Add (query, category, ranking, documents, relevant)."""
+    def add_rankings(
+        self, rows: Iterable[tuple[str, str, str, list[str], list[str], list[float | None]]]
+    ) -> None:
+        """Add (query, category, ranking, documents, relevant, scores of the documents)."""
         self._insert("rankings", rows)
 
     def add_timings(self, rows: Iterable[tuple[str, str, float]]) -> None:
@@ -95,7 +98,18 @@ def machine() -> dict[str, Any]:
     """Describe the machine."""
     return {
         "cores": os.cpu_count(),
-        "processor": platform.machine(),
+        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "processor": _processor(),
         "system": platform.system(),
         "python": platform.python_version(),
     }
+
+
+def _processor() -> str:
+    """Return the processor's name where the system tells it, else its kind."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)
+    return next(names, platform.machine())

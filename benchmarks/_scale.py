@@ -1,4 +1,4 @@
-"""Search time on a large memory, and time from opening to the first answer.
+"""Search time on a large memory, time from opening to the first answer, speed of writing.
 
 Texts are cut together from real ones, so that words have real frequencies; vectors are those of the
 real texts with noise, so that writing a large memory takes minutes instead of hours. The query
@@ -103,10 +103,21 @@ def _documents(texts: Sequence[str], rows: int) -> Iterator[Document]:
         )
 
 
-async def run_scale(folder: Path, dataset: Dataset, rows: int, console: Console) -> None:
-    """Build a memory of `rows` rows unless it is there, then measure."""
+async def _have(folder: Path, dataset: Dataset, rows: int, console: Console) -> None:
+    """Build a memory of `rows` rows unless it is there."""
     if not (folder / "memory.db").exists():
         await build(folder, dataset, rows, console)
+
+
+async def run_open(folder: Path, dataset: Dataset, rows: int, console: Console) -> None:
+    """Build a memory unless it is there, then open it in fresh processes."""
+    await _have(folder, dataset, rows, console)
+    _first_search(folder, dataset.queries[0].text, console)
+
+
+async def run_scale(folder: Path, dataset: Dataset, rows: int, console: Console) -> None:
+    """Build a memory of `rows` rows unless it is there, then measure."""
+    await _have(folder, dataset, rows, console)
     questions = [query.text for query in dataset.queries]
     questions = (questions * (_QUERIES // len(questions) + 1))[:_QUERIES]
     async with Memory(folder) as memory:

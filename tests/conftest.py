@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,9 +20,17 @@ from agentmem.models.onnx_embedder import OnnxEmbedder
 from tests.support import SetClock, WordEmbedder
 
 settings.register_profile(
-    "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    "default",
+    deadline=None,  # times of a busy machine say nothing
+    print_blob=True,  # a failure prints what reproduces it
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("default")
+# The same examples in every run of CI; new ones are searched for at the desk.
+settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# The hub's own switch, read when its client is imported: it then answers without the network.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 KINDS = ("folder", "ram")
 
@@ -35,28 +43,49 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forbid every connection: nothing in this package may need one."""
+def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Forbid the network: nothing here may need it. Yields what was tried, which must be nothing.
 
-    def refuse(self: socket.socket, address: Any) -> None:
-        raise AssertionError(f"a test tried to connect to {address!r}")
+    Pairs of local sockets, as event loops use them, are allowed. What was tried is looked at again
+    after the test, since code may catch the error.
+    """
+    tried: list[str] = []
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    def refuse(what: str) -> NoReturn:
+        tried.append(what)
+        raise OSError(f"the tests forbid the network: {what}")
+
+    make = socket.socket.__init__
+
+    def only_local(self: socket.socket, family: int = -1, *rest: Any, **named: Any) -> None:
+        handed_over = bool(named.get("fileno") or rest[2:])
+        if family in (socket.AF_INET, socket.AF_INET6) or (family == -1 and not handed_over):
+            refuse(f"a socket of family {family}")
+        make(self, family, *rest, **named)
+
+    monkeypatch.setattr(socket.socket, "__init__", only_local)
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "create_connection"):
+        monkeypatch.setattr(
+            socket, name, lambda *a, _name=name, **k: refuse(f"socket.{_name}{a!r}")
+        )
+    yield tried
+    assert not tried, f"the test tried to use the network: {tried}"
 
 
 @pytest.fixture(autouse=True)
-def _no_leaks() -> Iterator[None]:
-    """Fail when a test leaves a thread of ours or an open file of a memory behind."""
+def _no_leaks(tmp_path: Path) -> Iterator[None]:
+    """Fail when a test leaves a thread of ours or an open file in its folder behind."""
     yield
+    if not _leftovers(tmp_path):
+        return
     gc.collect()
     deadline = time.monotonic() + 5
-    while (left := _leftovers()) and time.monotonic() < deadline:
+    while (left := _leftovers(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"left behind: {left}"
 
 
-def _leftovers() -> list[str]:
+def _leftovers(folder: Path) -> list[str]:
     names = ("agentmem-write", "agentmem-read")
     found = [t.name for t in threading.enumerate() if t.name.startswith(names)]
     handles = Path("/proc/self/fd")
@@ -66,7 +95,7 @@ def _leftovers() -> list[str]:
                 target = str(handle.readlink())
             except OSError:
                 continue
-            if "memory.db" in target:
+            if target.startswith(f"{folder}/") or "memory.db" in target:
                 found.append(target)
     return found
 

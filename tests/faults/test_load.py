@@ -1,0 +1,150 @@
+"""Many calls on one loop, many processes on one folder, long lives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentmem import Memory
+from tests.support import WordEmbedder
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = float(os.environ.get("LOAD_SECONDS", "8"))
+
+_WORKER = """
+import asyncio, sys, time
+from agentmem import Memory
+from tests.support import WordEmbedder
+folder, role, name, seconds = sys.argv[1:]
+async def main():
+    end = time.monotonic() + float(seconds)
+    async with Memory(folder, embedder=WordEmbedder()) as memory:
+        number = 0
+        while time.monotonic() < end:
+            if role == "write":
+                await memory.write(f"tide {name} number{number}", key=f"{name}-{number}")
+                number += 1
+            else:
+                await memory.search("tide", k=5)
+                await memory.count()
+        if role == "read":
+            await asyncio.sleep(2)
+            number = await memory.count()
+        print(number)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_case_34_processes_share_a_folder(tmp_path: Path) -> None:
+    def start(role: str, name: str) -> subprocess.Popen[str]:
+        arguments = [str(tmp_path / "m"), role, name, str(SECONDS)]
+        return subprocess.Popen(
+            [sys.executable, "-c", _WORKER, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    async with Memory(tmp_path / "m", embedder=WordEmbedder()):
+        pass
+    workers = [(role, start(role, f"{role}{n}")) for role in ("write", "read") for n in range(4)]
+    said: dict[str, list[int]] = {"write": [], "read": []}
+    for role, worker in workers:
+        output, errors = await asyncio.to_thread(worker.communicate)
+        assert (worker.returncode, errors) == (0, "")
+        said[role].append(int(output))
+    written = sum(said["write"])
+    print(f"\n{written} writes by 4 processes in {SECONDS:g} s, 4 reading")
+    assert min(said["write"]) > 0
+    assert said["read"] == [written] * 4
+    async with Memory(tmp_path / "m", embedder=WordEmbedder()) as memory:
+        assert await memory.count() == written
+        assert (await memory.verify()).ok
+        for n, count in enumerate(said["write"]):
+            assert len(await memory.history(f"write{n}-{count - 1}")) == 1
+
+
+async def test_case_36_the_loop_is_never_held_up_for_long(tmp_path: Path) -> None:
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            start = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - start - 0.001)
+
+    async with Memory(tmp_path / "m", embedder=WordEmbedder()) as memory:
+        await memory.write([f"tide {n} " + "word " * 30 for n in range(500)])
+        await memory.search("tide")
+        watcher = asyncio.create_task(watch())
+
+        async def one(number: int) -> None:
+            if number % 2:
+                await memory.write(f"tide new {number}")
+            else:
+                await memory.search(f"tide {number}")
+
+        await asyncio.gather(*(one(number) for number in range(200)))
+        watcher.cancel()
+    # A generous bound: it catches work on the loop itself, not the scheduling of a busy machine.
+    assert longest < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_case_19_rewriting_does_not_grow_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    async with Memory(folder, embedder=WordEmbedder()) as memory:
+        for turn in range(20):
+            for n in range(100):
+                await memory.write(f"tide {n} turn {turn}", key=f"k{n}")
+            await memory.search("tide")
+        before = _size(folder)
+        await memory.compact()
+        # The write-ahead log is cut only now and then; SQLite lets it grow to about 4 MB.
+        assert before <= 3 * _size(folder) + (5 << 20)
+
+
+def _size(folder: Path) -> int:
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_memory_handles_and_threads_stay_flat(tmp_path: Path) -> None:
+    async with Memory(tmp_path / "m", embedder=WordEmbedder()) as memory:
+
+        async def rounds(count: int) -> None:
+            for n in range(count):
+                await memory.write(f"tide {n % 50}", key=f"k{n % 50}", metadata={"n": n % 3})
+                await memory.search(f"tide {n % 50}", where={"n": n % 3})
+
+        await rounds(300)
+        before = _usage()
+        await rounds(1500)
+        after = _usage()
+    print(f"\nresident, handles, threads: {before} -> {after}")
+    assert after["resident"] <= before["resident"] * 1.15
+    assert after["handles"] <= before["handles"] + 2
+    assert after["threads"] <= before["threads"] + 1
+
+
+def _usage() -> dict[str, Any]:
+    status = Path("/proc/self/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return {
+        "resident": int(fields["VmRSS"].split()[0]),
+        "threads": int(fields["Threads"]),
+        "handles": len(list(Path("/proc/self/fd").iterdir())),
+    }
