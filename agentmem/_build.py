@@ -95,12 +95,11 @@ async def build(settings: Settings, choices: Choices) -> Parts:
 
 def _load_models(settings: Settings, choices: Choices) -> tuple[Embedder, Reranker | None]:
     embedder = settings.embedder if choices.embedder is None else choices.embedder
-    name = embedder if isinstance(embedder, str) else settings.embedder
     if isinstance(embedder, str):
         embedder = load_embedder(embedder, threads=settings.threads)
     reranker = settings.reranker if choices.reranker is None else choices.reranker
     if isinstance(reranker, str):
-        return embedder, load_reranker(reranker, embedder=name, threads=settings.threads)
+        return embedder, load_reranker(reranker, threads=settings.threads)
     return embedder, reranker
 
 

@@ -12,6 +12,10 @@ from agentmem.errors import ModelError
 
 BUNDLED = Path(__file__).parent / "minilm"
 _GRAPHS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
+# Weights beside a graph that would be too large for one file.
+_WEIGHTS = ("*.onnx_data", "*.onnx.data")
+# Families that start counting positions behind the padding id.
+_SHIFTED = ("roberta", "camembert", "mpnet", "longformer", "xmod")
 _CONFIGS = (
     "model.json",
     "config.json",
@@ -76,10 +80,10 @@ class ModelFiles:
         positions = self.setting("max_position_embeddings", "config.json")
         if positions is None:
             return None
-        # RoBERTa and its kin start counting positions behind the padding id.
         padding = self.setting("pad_token_id", "config.json") or 0
         kind = str(self.setting("model_type", "config.json") or "")
-        return int(positions) - (int(padding) + 1 if "roberta" in kind else 0)
+        shifted = any(family in kind for family in _SHIFTED)
+        return int(positions) - (int(padding) + 1 if shifted else 0)
 
     def digest(self) -> str:
         """Return a short digest that tells models apart: over the graph and the tokenizer."""
@@ -164,7 +168,8 @@ def _from_hub(name: str) -> Path:
             f"{name!r} is no folder here; to fetch it from a hub, install agentmem[hub]"
         ) from error
     try:
-        return Path(snapshot_download(name, allow_patterns=[*_GRAPHS, *_CONFIGS, "tokenizer.json"]))
+        wanted = [*_GRAPHS, *_WEIGHTS, *_CONFIGS, "tokenizer.json", "token_weights.npy"]
+        return Path(snapshot_download(name, allow_patterns=wanted))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise ModelError(
             f"could not fetch the model {name!r} from the hub: {type(error).__name__}; "

@@ -128,14 +128,17 @@ class OnnxModel:
             "attention_mask": [1] * len(ids),
             "token_type_ids": [0] * len(ids) if types is None else types,
         }
-        wanted = [tensor.name for tensor in self.session.get_inputs()]
-        unknown = set(wanted) - given.keys()
+        wanted = {tensor.name: tensor.type for tensor in self.session.get_inputs()}
+        unknown = wanted.keys() - given.keys()
         if unknown:
             raise ModelError(
                 f"the graph of {self.files.name!r} wants an input {min(unknown)!r}; "
                 f"known are {', '.join(given)}"
             )
-        feed = {name: np.array([given[name]], dtype=np.int64) for name in wanted}
+        feed = {
+            name: np.array([given[name]], np.int32 if kind == "tensor(int32)" else np.int64)
+            for name, kind in wanted.items()
+        }
         names = [tensor.name for tensor in self.session.get_outputs()]
         try:
             return dict(zip(names, self.session.run(names, feed), strict=True))

@@ -23,10 +23,14 @@ class TokenVectors:
         int32 of shape (tokens,): ids in the model's vocabulary.
     vectors
         float32 of shape (tokens, token_dimensions), L2-normalised.
+    weights
+        float32 of shape (tokens,), not negative: how rare each token is, for a query whose model
+        knows; else None.
     """
 
     ids: TokenIds
     vectors: Floats
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,37 +13,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
-from agentmem.models._files import BUNDLED
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
 from agentmem.models.token_codes import Decoded, decode
 
-_WEIGHTS = "token_weights.npy"
 # Work beyond this many multiplications goes to a thread: a few milliseconds of the event loop.
 _INLINE_WORK = 4_000_000
+# OpenBLAS computes a product of up to this many multiplications in the calling thread. A larger
+# one is shared among threads that wait for each other: when another process has a core, a product
+# of half a millisecond takes the 8 or 16 milliseconds of a turn of the scheduler.
+_TILE = 262_144
+_TILE_QUERY = 32
 
 
 class LateInteractionReranker:
     """Scores candidates from the token codes stored with them.
 
-    Parameters
-    ----------
-    folder
-        Folder of the embedder, for its token weights; None takes the bundled model. Without a
-        file of weights all tokens count the same.
+    The rarity of a query's tokens comes with its encoding; without it all tokens count the same.
     """
 
     id = "late-interaction"
     needs = frozenset({"codes"})
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = BUNDLED if folder is None else folder
 
     async def rerank(
         self, query: str, encoding: Encoding | None, candidates: Sequence[RerankCandidate]
@@ -71,26 +65,11 @@ class LateInteractionReranker:
         """Do nothing: the reranker holds no resource."""
 
     def _score(self, query: TokenVectors, codes: Sequence[bytes]) -> list[float]:
-        weights = self._weights_of(query.ids)
+        weights = query.weights
+        if weights is None:
+            weights = np.ones(len(query.ids), dtype=np.float32)
         scores: list[float] = late_interaction(query.vectors, weights, decode(codes)).tolist()
         return scores
-
-    def _weights_of(self, ids: NDArray[np.int32]) -> Floats:
-        known = self._weights
-        if known is None:
-            return np.ones(len(ids), dtype=np.float32)
-        return known[np.clip(ids, 0, len(known) - 1)]
-
-    @cached_property
-    def _weights(self) -> Floats | None:
-        path = self._folder / _WEIGHTS
-        if not path.is_file():
-            return None
-        try:
-            weights = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"{str(path)!r} cannot be read: {error}") from error
-        return np.asarray(weights, dtype=np.float32)
 
 
 def late_interaction(query: Floats, weights: Floats, chunks: Decoded) -> NDArray[np.float64]:
@@ -115,9 +94,24 @@ def late_interaction(query: Floats, weights: Floats, chunks: Decoded) -> NDArray
     filled = np.flatnonzero(chunks.lengths)
     if not len(filled) or not len(query) or total <= 0.0:
         return scores
-    similarity = query @ chunks.steps.T
-    similarity *= chunks.scales
+    similarity = _products(chunks.steps, query)
+    similarity *= chunks.scales[:, None]
     starts = np.concatenate([[0], np.cumsum(chunks.lengths[filled])[:-1]])
-    best = np.maximum.reduceat(similarity, starts, axis=1)
-    scores[filled] = weights @ best / total
+    best = np.maximum.reduceat(similarity, starts, axis=0)
+    scores[filled] = best @ weights / total
     return scores
+
+
+def _products(tokens: Floats, query: Floats) -> Floats:
+    """Return `tokens @ query.T`, computed in the calling thread alone."""
+    count, dimensions = tokens.shape
+    products = np.empty((count, len(query)), dtype=np.float32)
+    height = max(1, _TILE // (dimensions * min(len(query), _TILE_QUERY)))
+    whole = count - count % height
+    tiles = tokens[:whole].reshape(-1, height, dimensions)
+    for start in range(0, len(query), _TILE_QUERY):
+        part = slice(start, start + _TILE_QUERY)
+        turned = query[part].T
+        products[:whole, part] = np.matmul(tiles, turned).reshape(whole, turned.shape[1])
+        products[whole:, part] = tokens[whole:] @ turned
+    return products

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,16 @@ from agentmem.models.base import Encoding, Floats, TokenVectors
 _SENTENCE = "sentence_embedding"
 _TOKENS = "token_vectors"
 _STATES = ("last_hidden_state", "token_embeddings")
+_WEIGHTS = "token_weights.npy"
 _TINY = 1e-9
+_POOLING = "1_Pooling/config.json"
+# A run holds one text without padding, so no mask is needed.
+_POOLS: dict[str, Callable[[Floats], Floats]] = {
+    "mean": lambda states: states.mean(axis=1, dtype=np.float32),
+    "cls": lambda states: states[:, 0],
+    "lasttoken": lambda states: states[:, -1],
+    "max": lambda states: states.max(axis=1),
+}
 
 
 class OnnxEmbedder:
@@ -122,7 +133,29 @@ class OnnxEmbedder:
 
     def _embed_query(self, text: str) -> Encoding:
         vector, tokens = self._encode(self._tokenize([self._query_prefix + text])[0])
-        return Encoding(vector[None], None if tokens is None else (tokens,))
+        if tokens is None:
+            return Encoding(vector[None])
+        rarity = self._rarity
+        weights = None if rarity is None else rarity[tokens.ids]
+        return Encoding(vector[None], (replace(tokens, weights=weights),))
+
+    @cached_property
+    def _rarity(self) -> Floats | None:
+        """The weight of each entry of the vocabulary, None without the model's file of them."""
+        path = self._model.files.folder / _WEIGHTS
+        if not path.is_file():
+            return None
+        try:
+            weights: Floats = np.load(path, allow_pickle=False).astype(np.float32)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{str(path)!r} cannot be read: {error}") from error
+        size = self._model.tokenizer.get_vocab_size()
+        if weights.shape != (size,):
+            raise ModelError(
+                f"{str(path)!r} has the shape {weights.shape}, the vocabulary {size} entries; "
+                "fit the weights with this tokenizer"
+            )
+        return weights
 
     def _encode(self, ids: list[int]) -> tuple[Floats, TokenVectors | None]:
         outputs = self._model.run(ids)
@@ -158,18 +191,31 @@ class OnnxEmbedder:
                 f"the graph of {self._model.files.name!r} is no embedder: it has none of the "
                 f"outputs {_SENTENCE!r}, {_STATES[0]!r} and {_STATES[1]!r}"
             )
-        states = np.asarray(outputs[name], dtype=np.float32)
+        return _POOLS[self._pooling](np.asarray(outputs[name], dtype=np.float32))
+
+    @cached_property
+    def _pooling(self) -> str:
+        """How hidden states become one vector: model.json's word, else the published setting."""
         files = self._model.files
-        by_first = files.setting("pooling_mode_cls_token", "1_Pooling/config.json")
-        if by_first or files.setting("pooling", "model.json") == "cls":
-            return states[:, 0]
-        means: NDArray[np.float32] = states.mean(axis=1, dtype=np.float32)
-        return means
+        chosen = files.configs[_POOLING]
+        # The mean by the root of the length points where the mean does.
+        flags = {
+            "mean" if name.startswith("pooling_mode_mean_") else name.split("_")[2]
+            for name, value in chosen.items()
+            if name.startswith("pooling_mode_") and value
+        }
+        pooling = files.setting("pooling", "model.json") or "+".join(sorted(flags)) or "mean"
+        if pooling not in _POOLS:
+            raise ModelError(
+                f"the model {files.name!r} pools by {pooling!r}, which is not known here; "
+                f"known are {', '.join(_POOLS)}. Export it with an output {_SENTENCE!r}"
+            )
+        return str(pooling)
 
 
 def _declared_dimensions(files: ModelFiles) -> int:
     declared = files.setting("dimensions", "model.json") or files.setting(
-        "word_embedding_dimension", "1_Pooling/config.json"
+        "word_embedding_dimension", _POOLING
     )
     declared = declared or files.setting("hidden_size", "config.json")
     if not declared:

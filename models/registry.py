@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from agentmem.models.base import Embedder, Reranker
 from agentmem.models.late_interaction import LateInteractionReranker
 from agentmem.models.onnx_embedder import OnnxEmbedder
@@ -25,10 +23,8 @@ def load_embedder(spec: str, *, threads: int = 0) -> Embedder:
     return OnnxEmbedder(None if spec == DEFAULT else spec, threads=threads)
 
 
-def load_reranker(spec: str, *, embedder: str, threads: int = 0) -> Reranker | None:
+def load_reranker(spec: str, *, threads: int = 0) -> Reranker | None:
     """Return the reranker that `spec` names: ``"late"``, ``"none"``, a folder or a hub id.
-
-    `embedder` is the embedder's name: late interaction takes its token weights from there.
 
     Raises
     ------
@@ -38,5 +34,5 @@ def load_reranker(spec: str, *, embedder: str, threads: int = 0) -> Reranker | N
     if spec == NONE:
         return None
     if spec == LATE:
-        return LateInteractionReranker(None if embedder == DEFAULT else Path(embedder))
+        return LateInteractionReranker()
     return CrossEncoderReranker(spec, threads=threads)

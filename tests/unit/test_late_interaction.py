@@ -67,6 +67,33 @@ def test_late_interaction_against_loops() -> None:
         assert score == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 70])
+@pytest.mark.parametrize("lengths", [[1], [63, 1], [600, 1, 0, 77]])
+def test_queries_and_chunks_of_any_length(size: int, lengths: list[int]) -> None:
+    query = unit(size, seed=3)
+    weights = np.random.default_rng(4).uniform(0.1, 2.0, size).astype(np.float32)
+    chunks = decode([encode(unit(n, seed=n)) for n in lengths])
+    found = late_interaction(query, weights, chunks)
+    rows = np.split(chunks.steps * chunks.scales[:, None], np.cumsum(lengths)[:-1])
+    for score, row in zip(found, rows, strict=True):
+        best = (query @ row.T).max(axis=1) if len(row) else np.zeros(size)
+        assert score == pytest.approx(float(weights @ best / weights.sum()), abs=1e-5)
+
+
+async def test_rare_tokens_of_the_query_count_for_more() -> None:
+    vectors = unit(2)
+    rows = [RerankCandidate(str(n), "", encode(vectors[[n]])) for n in range(2)]
+
+    async def scores(weights: Floats | None) -> list[float]:
+        tokens = TokenVectors(np.array([0, 29_000], dtype=np.int32), vectors, weights)
+        return await LateInteractionReranker().rerank("q", Encoding(unit(1), (tokens,)), rows)
+
+    even = await scores(None)
+    assert even[0] == pytest.approx(even[1], abs=0.02)
+    first, second = await scores(np.array([1.0, 9.0], dtype=np.float32))
+    assert second > first + 0.5
+
+
 async def test_the_same_tokens_score_best() -> None:
     texts = [unit(5, seed=n) for n in range(20)]
     query = Encoding(unit(1), (TokenVectors(np.arange(5, dtype=np.int32) + 2000, texts[7]),))

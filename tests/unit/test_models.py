@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from agentmem import ConfigurationError, Memory, ModelError
+from agentmem.models import _session
 from agentmem.models._files import BUNDLED, find_files
 from agentmem.models.base import Encoding, RerankCandidate
 from agentmem.models.onnx_embedder import OnnxEmbedder
@@ -70,12 +74,13 @@ def table(rows: int, columns: int) -> np.ndarray[Any, Any]:
 
 
 def save(folder: Path, nodes: list[Any], inputs: list[str], output: tuple[str, list[Any]],
-         weights: dict[str, Any], tokenizer: Tokenizer, **config: Any) -> Path:  # fmt: skip
+         weights: dict[str, Any], tokenizer: Tokenizer, *, integers: int = TensorProto.INT64,
+         **config: Any) -> Path:  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     graph = helper.make_graph(
         nodes,
         "tiny",
-        [helper.make_tensor_value_info(n, TensorProto.INT64, ["b", "t"]) for n in inputs],
+        [helper.make_tensor_value_info(n, integers, ["b", "t"]) for n in inputs],
         [helper.make_tensor_value_info(output[0], TensorProto.FLOAT, output[1])],
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
@@ -141,6 +146,85 @@ async def test_a_foreign_embedder_that_pools_by_the_first_token(tmp_path: Path) 
     both = (await embedder.embed_passages(["heron", "owl fish"])).vectors
     np.testing.assert_allclose(both[0], both[1], atol=1e-6)
     await embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("flag", "pool"),
+    [
+        ("lasttoken", lambda rows: rows[-1]),
+        ("max_tokens", lambda rows: rows.max(axis=0)),
+        ("mean_sqrt_len_tokens", lambda rows: rows.mean(axis=0)),
+    ],
+)
+async def test_other_ways_of_pooling(tmp_path: Path, flag: str, pool: Any) -> None:
+    tokenizer = bert_tokenizer()
+    folder = embedder_folder(tmp_path / "e", tokenizer)
+    (folder / "1_Pooling").mkdir()
+    settings = {"pooling_mode_cls_token": False, f"pooling_mode_{flag}": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    embedder = OnnxEmbedder(folder)
+    found = (await embedder.embed_query("heron fish")).vectors[0]
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    expected = pool(table(64, SIZE)[tokenizer.encode("heron fish").ids])
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
+    await embedder.close()
+
+
+@pytest.mark.parametrize("flags", [("cls_token", "mean_tokens"), ("weightedmean_tokens",)])
+async def test_an_unknown_pooling_is_an_error(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    folder = embedder_folder(tmp_path / "e", bert_tokenizer())
+    (folder / "1_Pooling").mkdir()
+    settings = {f"pooling_mode_{flag}": True for flag in flags}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    embedder = OnnxEmbedder(folder)
+    with pytest.raises(ModelError, match="pools by"):
+        await embedder.embed_query("heron")
+    await embedder.close()
+
+
+async def test_a_graph_with_32_bit_inputs(tmp_path: Path) -> None:
+    wide = OnnxEmbedder(embedder_folder(tmp_path / "a", bert_tokenizer()))
+    folder = embedder_folder(tmp_path / "b", bert_tokenizer(), integers=TensorProto.INT32)
+    narrow = OnnxEmbedder(folder)
+    one, two = [(await model.embed_query("heron owl")).vectors for model in (wide, narrow)]
+    np.testing.assert_allclose(one, two, atol=1e-6)
+    for model in (wide, narrow):
+        await model.close()
+
+
+async def test_callers_at_the_same_time_share_one_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, loads, threads = _session._load_session, [], set()
+
+    def slow_load(files: Any) -> Any:
+        loads.append(files)
+        threads.add(threading.current_thread())
+        time.sleep(0.2)
+        return load(files)
+
+    monkeypatch.setattr(_session, "_load_session", slow_load)
+    embedder = OnnxEmbedder(embedder_folder(tmp_path / "e", bert_tokenizer()), threads=2)
+    calls = [asyncio.ensure_future(embedder.embed_query("heron")) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    calls[0].cancel()
+    calls[4].cancel()
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert len(loads) == 1
+    assert threading.main_thread() not in threads
+    assert [isinstance(found, Encoding) for found in done] == [False, True, True, True, False]
+    assert (await embedder.embed_query("owl")).vectors.shape == (1, SIZE)
+    await embedder.close()
+
+
+async def test_a_cancelled_batch_leaves_the_model_usable(real_embedder: OnnxEmbedder) -> None:
+    batch = asyncio.ensure_future(real_embedder.embed_passages(["a heron at night"] * 2_000))
+    await asyncio.sleep(0.05)
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+    assert (await real_embedder.embed_query("owl")).vectors.shape == (1, 384)
 
 
 async def test_a_tokenizers_own_truncation_is_not_trusted(tmp_path: Path) -> None:
@@ -273,6 +357,54 @@ async def test_late_interaction_needs_token_vectors(tmp_path: Path) -> None:
         assert texts(await memory.search("heron"))[0] == "heron fish"
 
 
+def late_folder(folder: Path, weights: Any) -> Path:
+    """Save an embedder with token vectors, and weights for its vocabulary."""
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["token_vectors"]),
+        helper.make_node("ReduceMean", ["token_vectors"], ["sentence_embedding"], axes=[1],
+                         keepdims=0),
+    ]  # fmt: skip
+    save(
+        folder, nodes, ["input_ids"], ("token_vectors", ["b", "t", SIZE]),
+        {"table": table(64, SIZE)}, bert_tokenizer(),
+    )  # fmt: skip
+    model = onnx.load(folder / "model.onnx")
+    model.graph.output.append(
+        helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["b", SIZE])
+    )
+    onnx.save(model, folder / "model.onnx")
+    np.save(folder / "token_weights.npy", weights)
+    description = {"name": "late", "dimensions": SIZE, "token_dimensions": SIZE}
+    (folder / "model.json").write_text(json.dumps(description))
+    return folder
+
+
+async def test_the_rarity_of_tokens_comes_from_the_models_own_vocabulary(tmp_path: Path) -> None:
+    weights = np.arange(len(WORDS), dtype=np.float16)
+    embedder = OnnxEmbedder(late_folder(tmp_path / "e", weights))
+    tokens = (await embedder.embed_query("owl heron nonsense")).tokens
+    assert tokens is not None
+    assert tokens[0].weights is not None
+    assert tokens[0].weights.tolist() == [5.0, 4.0, 1.0]
+    await embedder.close()
+
+
+async def test_weights_of_another_vocabulary_are_an_error(tmp_path: Path) -> None:
+    embedder = OnnxEmbedder(late_folder(tmp_path / "e", np.ones(99)))
+    with pytest.raises(ModelError, match="vocabulary"):
+        await embedder.embed_query("owl")
+    await embedder.close()
+
+
+@pytest.mark.parametrize("family", ["xlm-roberta", "camembert", "mpnet"])
+def test_positions_that_start_behind_the_padding(tmp_path: Path, family: str) -> None:
+    folder = embedder_folder(
+        tmp_path / "e", xlmr_tokenizer(), model_type=family, pad_token_id=1,
+        max_position_embeddings=514,
+    )  # fmt: skip
+    assert OnnxEmbedder(folder).max_tokens == 512
+
+
 def test_files_that_are_missing_or_damaged(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no model folder"):
         find_files(tmp_path / "nothing")
@@ -308,7 +440,7 @@ def test_the_bundled_files_are_whole() -> None:
 
 
 def test_names_of_rerankers() -> None:
-    assert load_reranker("none", embedder="default") is None
-    late = load_reranker("late", embedder="default")
+    assert load_reranker("none") is None
+    late = load_reranker("late")
     assert late is not None
     assert late.needs == {"codes"}
