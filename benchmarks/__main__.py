@@ -133,6 +133,19 @@ def ingest(
         asyncio.run(run_ingest(Path(temporary), dataset, count, console))
 
 
+@app.command()
+def purge(
+    data: Data,
+    rows: Annotated[int, typer.Option(min=10, help="Documents in the memory.")] = 10_000,
+) -> None:
+    """Seconds of a purge with its scan: one document, then half of the rest."""
+    from benchmarks._purge import run_purge
+
+    dataset = load_dataset(data)
+    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
+        asyncio.run(run_purge(Path(temporary) / "memory", dataset, rows, console))
+
+
 @app.command("import-time")
 def import_time() -> None:
     """Seconds that ``import agentmem`` takes in a fresh process."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import apsw
 
-from agentmem._types import Scan
 from agentmem.backends.base import (
     Backend,
     Candidate,
@@ -281,11 +280,13 @@ class EmbeddedBackend(Backend):
         outcome: Outcome,
         fingerprints: Fingerprints,
     ) -> Outcome:
-        def look(connection: apsw.Connection) -> Scan:
-            left = fingerprints.without(_proof.survivors(connection))
-            return _proof.scan(folder, left)
-
-        scan = await database.read("look for purged data", look)
+        left = await database.read("look for purged data", fingerprints.without_survivors)
+        scan = await asyncio.to_thread(_search_files, folder, left)
+        if scan.found:
+            # SQLite overwrites what it deletes, but not the copies that it leaves behind when it
+            # moves rows between pages. Writing the file anew leaves those behind too.
+            await database.exclusive("rewrite the database", _maintenance.rewrite)
+            scan = await asyncio.to_thread(_search_files, folder, left)
         ids = [document.document_id for document in outcome.documents]
         details: dict[str, object] = {
             "files": scan.files,
@@ -329,6 +330,11 @@ class EmbeddedBackend(Backend):
                     f"could not create a memory at {str(folder)!r}: the folder holds other files "
                     f"(such as {min(strangers)!r}); give an empty or a new folder"
                 )
+
+
+def _search_files(folder: Path, fingerprints: Fingerprints) -> Scan:
+    with store_errors("look for purged data", folder):
+        return _proof.scan(folder, fingerprints)
 
 
 def _append_receipt(

@@ -169,6 +169,11 @@ def compact(connection: apsw.Connection) -> None:
         advance(connection, "epoch")
         advance(connection, "generation")
     connection.execute("PRAGMA optimize")
+    rewrite(connection)
+
+
+def rewrite(connection: apsw.Connection) -> None:
+    """Write the database file anew, without free pages and old copies of rows."""
     connection.execute("VACUUM")
     checkpoint(connection)
 

@@ -44,10 +44,13 @@ class Fingerprints:
     ----------
     pieces
         Byte strings of `LENGTH` bytes.
+    of_terms
+        Those of them that come from index terms.
     """
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = frozenset(pieces)
+    def __init__(self, pieces: Iterable[bytes], of_terms: Iterable[bytes] = ()) -> None:
+        self._of_terms = frozenset(of_terms)
+        self._pieces = frozenset(pieces) | self._of_terms
 
     def __len__(self) -> int:
         """Return the number of pieces."""
@@ -74,13 +77,14 @@ class Fingerprints:
                     found.add(piece)
         return found
 
-    def without(self, others: Iterable[bytes]) -> Fingerprints:
-        """Return the fingerprints without those that occur in `others`."""
+    def without_survivors(self, connection: apsw.Connection) -> Fingerprints:
+        """Return the fingerprints without those that remaining documents hold too."""
         left = self
-        for data in others:
+        # Making terms takes longer than all else; words long enough for a piece are rare.
+        for data in _survivors(connection, with_terms=bool(self._of_terms)):
             found = left.found_in(data)
             if found:
-                left = Fingerprints(left._pieces - found)
+                left = Fingerprints(left._pieces - found, left._of_terms - found)
         return left
 
 
@@ -92,15 +96,16 @@ def collect(connection: apsw.Connection, documents: Sequence[Forgotten]) -> Fing
     """Return fingerprints of documents that are about to be purged."""
     ids = json.dumps([document.document_id for document in documents])
     pieces: set[bytes] = set()
+    of_terms: set[bytes] = set()
     for row in connection.execute(_TEXTS.format(where=_OF_THESE), (ids,)):
         for text in _texts_of(row):
             pieces.update(_windows(text.encode("utf-8")))
         for term in set(analyze(searchable_text(row[1], row[0]))):
-            pieces.update(_windows(term.encode("utf-8")))
+            of_terms.update(_windows(term.encode("utf-8")))
     where = _OF_THESE.replace("document_id", "d.document_id", 1)
     for vector, code in connection.execute(_BLOBS.format(where=where), (ids,)):
         pieces.update(_windows(vector or b""), _windows((code or b"")[_CODE_HEADER:]))
-    return Fingerprints(pieces)
+    return Fingerprints(pieces, of_terms)
 
 
 def _texts_of(row: Sequence[Any]) -> Iterator[str]:
@@ -128,10 +133,10 @@ def _windows(data: bytes) -> Iterator[bytes]:
             yield data[start : start + LENGTH]
 
 
-def survivors(connection: apsw.Connection) -> Iterator[bytes]:
+def _survivors(connection: apsw.Connection, *, with_terms: bool) -> Iterator[bytes]:
     """Yield what remaining documents consist of, in blocks."""
     block, size = [], 0
-    for piece in _remaining(connection):
+    for piece in _remaining(connection, with_terms=with_terms):
         block.append(piece)
         size += len(piece)
         if size >= _BLOCK:
@@ -141,10 +146,11 @@ def survivors(connection: apsw.Connection) -> Iterator[bytes]:
         yield b"\n".join(block)
 
 
-def _remaining(connection: apsw.Connection) -> Iterator[bytes]:
+def _remaining(connection: apsw.Connection, *, with_terms: bool) -> Iterator[bytes]:
     for row in connection.execute(_TEXTS.format(where="")):
         yield from (text.encode("utf-8") for text in row if text)
-        yield " ".join(set(analyze(searchable_text(row[1], row[0])))).encode("utf-8")
+        if with_terms:
+            yield " ".join(set(analyze(searchable_text(row[1], row[0])))).encode("utf-8")
     for blobs in connection.execute(_BLOBS.format(where="")):
         yield from (blob for blob in blobs if blob)
 
