@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from agentmem._types import Scan
 from agentmem.backends.base import (
     Backend,
     Candidate,
