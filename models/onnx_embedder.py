@@ -21,6 +21,8 @@ _TOKENS = "token_vectors"
 _STATES = ("last_hidden_state", "token_embeddings")
 _WEIGHTS = "token_weights.npy"
 _TINY = 1e-9
+# One token at each end of a text.
+_SPECIAL = 2
 _POOLING = "1_Pooling/config.json"
 # A run holds one text without padding, so no mask is needed.
 _POOLS: dict[str, Callable[[Floats], Floats]] = {
@@ -93,8 +95,9 @@ class OnnxEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        """Longest input in tokens, with the special ones."""
-        return self._limit
+        """Longest text in tokens: the model's limit less special tokens and the prefix."""
+        prefix = self.count_tokens(self._passage_prefix) if self._passage_prefix else 0
+        return max(1, self._limit - _SPECIAL - prefix)
 
     async def embed_passages(self, texts: Sequence[str]) -> Encoding:
         """Return the encoding of `texts`; a text beyond `max_tokens` is cut off."""

@@ -238,7 +238,7 @@ async def test_a_tokenizers_own_truncation_is_not_trusted(tmp_path: Path) -> Non
 async def test_the_models_own_limit_is_kept(tmp_path: Path) -> None:
     folder = embedder_folder(tmp_path / "e", bert_tokenizer(), max_position_embeddings=5)
     embedder = OnnxEmbedder(folder)
-    assert embedder.max_tokens == 5
+    assert embedder.max_tokens == 3
     one, two = (await embedder.embed_passages(["heron owl fish", "heron owl fish night"])).vectors
     np.testing.assert_allclose(one, two, atol=1e-6)
     await embedder.close()
@@ -253,6 +253,7 @@ async def test_prefixes_of_queries_and_passages(tmp_path: Path) -> None:
     query = (await both.embed_query("heron")).vectors[0]
     np.testing.assert_allclose([passage, query], wanted, atol=1e-6)
     assert plain.id != both.id
+    assert plain.max_tokens - both.max_tokens == 2
     for model in (plain, both):
         await model.close()
 
@@ -402,7 +403,7 @@ def test_positions_that_start_behind_the_padding(tmp_path: Path, family: str) ->
         tmp_path / "e", xlmr_tokenizer(), model_type=family, pad_token_id=1,
         max_position_embeddings=514,
     )  # fmt: skip
-    assert OnnxEmbedder(folder).max_tokens == 512
+    assert OnnxEmbedder(folder).max_tokens == 510
 
 
 def test_files_that_are_missing_or_damaged(tmp_path: Path) -> None:
