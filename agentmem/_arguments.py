@@ -77,6 +77,20 @@ def check_number(value: object, name: str, most: int | None) -> int:
     return value
 
 
+def check_deadline(value: object) -> None:
+    """Check a number of seconds.
+
+    Raises
+    ------
+    InvalidInputError
+        It is neither None nor a number above 0.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise InvalidInputError(f"deadline must be a number of seconds above 0, not {value!r}")
+
+
 def check_ids(ids: object) -> tuple[str, ...]:
     """Return ids, each once, in order.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TypeAlias
 
-from agentmem.errors import InvalidInputError
+from agentmem.errors import ConfigurationError, InvalidInputError
 
 Clock: TypeAlias = Callable[[], datetime]
 
@@ -17,6 +17,27 @@ _MICROSECOND = timedelta(microseconds=1)
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def checked(clock: Clock) -> Clock:
+    """Return a clock that gives UTC and refuses what is no aware datetime.
+
+    Raises
+    ------
+    ConfigurationError
+        By the returned clock: `clock` gave something else.
+    """
+
+    def now() -> datetime:
+        moment = clock()
+        if not isinstance(moment, datetime) or moment.utcoffset() is None:
+            raise ConfigurationError(
+                f"the clock returned {moment!r}; it must return datetimes with a time zone, "
+                "such as datetime.now(timezone.utc)"
+            )
+        return moment.astimezone(UTC)
+
+    return now
 
 
 def to_micros(moment: datetime) -> int:

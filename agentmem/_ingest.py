@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -165,6 +165,8 @@ def _prepared(
 
 def _listed(content: Iterable[str | Document]) -> list[str | Document]:
     try:
+        if isinstance(content, Mapping):  # its keys would be written without a word
+            raise TypeError
         return list(content)
     except TypeError:
         raise InvalidDocumentError(

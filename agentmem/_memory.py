@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from agentmem._arguments import (
     MAX_PAGE,
     Where,
+    check_deadline,
     check_ids,
     check_number,
     decode_cursor,
@@ -24,7 +25,7 @@ from agentmem._arguments import (
     visible_selection,
 )
 from agentmem._build import Choices, Parts, build
-from agentmem._clock import Clock, from_micros, to_micros, utc_now
+from agentmem._clock import Clock, checked, from_micros, to_micros, utc_now
 from agentmem._lifecycle import Lifecycle
 from agentmem._prepare import check_tenant
 from agentmem._types import (
@@ -45,7 +46,7 @@ from agentmem._types import (
 )
 from agentmem.backends.base import Selection
 from agentmem.config import Settings
-from agentmem.errors import ClosedError, DeadlineExceededError, InvalidInputError
+from agentmem.errors import ClosedError, DeadlineExceededError
 
 if TYPE_CHECKING:
     from agentmem._chunking import Chunker
@@ -112,10 +113,10 @@ class Memory:
         else:
             self._settings = Settings(url=str(url_or_settings))
         self._tenant = check_tenant(self._settings.tenant if tenant is None else tenant)
-        self._clock = clock
+        self._clock = checked(clock)
         self._choices = Choices(
             tenant=self._tenant,
-            clock=clock,
+            clock=self._clock,
             embedder=embedder,
             reranker=reranker,
             chunker=chunker,
@@ -291,10 +292,7 @@ class Memory:
             diversify_by=diversify_by,
             explain=explain,
         )
-        if deadline is not None and not deadline > 0:
-            raise InvalidInputError(
-                f"deadline must be a number of seconds above 0, not {deadline!r}"
-            )
+        check_deadline(deadline)
         async with self._using() as parts:
             try:
                 async with asyncio.timeout(deadline):

@@ -173,9 +173,9 @@ def local_folder(url: str) -> Path | Literal[False] | None:
     """
     if url in ("local://:memory:", ":memory:"):
         return None
+    if not url.isprintable() or not url.strip():
+        raise ConfigurationError(f"{url!r} is not a path; give a folder such as './memory'")
     if "://" not in url:
-        if not url.strip() or "\0" in url:
-            raise ConfigurationError(f"{url!r} is not a path; give a folder such as './memory'")
         return Path(url).expanduser()
     parts = urlsplit(url)
     if parts.scheme == "local":

@@ -112,6 +112,12 @@ async def _forget(memory: Memory, console: Console) -> None:
     for d in receipt.documents:
         table.add_row(d.id, d.user_id, d.collection, str(d.versions), str(d.chunks))
     console.print(table)
+    if receipt.scan is not None:
+        console.print(
+            f"Searched {receipt.scan.bytes:,} bytes in {receipt.scan.files} files for "
+            f"{receipt.scan.fingerprints} pieces of it: "
+            f"{', '.join(receipt.scan.found) or 'found nothing'}.\n"
+        )
     after = await memory.search(question, user_id="jonas", k=3)
     gone = {d.id for d in receipt.documents}
     assert not gone & {hit.document_id for hit in after.hits}

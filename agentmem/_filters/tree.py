@@ -62,11 +62,11 @@ class Filter:
 
     def __and__(self, other: Filter) -> Filter:
         """Hold when both do."""
-        return And((self, _filter(other)))
+        return And((*_flat(self, And), *_flat(_filter(other), And)))
 
     def __or__(self, other: Filter) -> Filter:
         """Hold when at least one does."""
-        return Or((self, _filter(other)))
+        return Or((*_flat(self, Or), *_flat(_filter(other), Or)))
 
     def __invert__(self) -> Filter:
         """Negate it."""
@@ -253,6 +253,11 @@ def check_field(field: object) -> str:
             path=str(field),
         )
     return field
+
+
+def _flat(tree: Filter, kind: type[And] | type[Or]) -> tuple[Filter, ...]:
+    """Return the parts of a tree of this kind, so that a chain of `|` does not nest."""
+    return tree.parts if isinstance(tree, kind) else (tree,)
 
 
 def _filter(other: object) -> Filter:

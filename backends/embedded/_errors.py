@@ -76,11 +76,11 @@ def store_errors(action: str, folder: Path | None) -> Iterator[None]:
         raise
     except apsw.Error as error:
         kind, advice = _lookup(error)
-        raise kind(f"could not {action} in {where}: {advice}") from error
+        raise kind(f"{where}: could not {action}: {advice}") from error
     except OSError as error:
         code = error.errno or 0
         kind, advice = _OS_ADVICE.get(code, (StoreError, f"the operating system said {error}"))
-        raise kind(f"could not {action} in {where}: {advice}") from error
+        raise kind(f"{where}: could not {action}: {advice}") from error
 
 
 @contextmanager

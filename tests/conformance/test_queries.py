@@ -69,6 +69,7 @@ async def test_a_query_that_is_no_text_is_an_error(memory: Memory, query: Any) -
     "arguments",
     [
         {"k": 0}, {"k": 4097}, {"k": True}, {"k": 2.0}, {"token_budget": 0}, {"deadline": 0},
+        {"deadline": "1"}, {"deadline": float("nan")},
         {"diversify_by": "no field!"}, {"as_of": "2025-01-01"}, {"as_of": 7},
     ],
     ids=repr,

@@ -205,3 +205,13 @@ async def test_filters_over_a_documents_own_fields(memory: Memory) -> None:
     assert [d.key for d in found.documents] == ["k1"]
     assert await memory.count(where=F("key").in_(["k1", "k2"])) == 2
     assert await memory.count(where=F("version") >= 1) == 2
+
+
+async def test_a_long_chain_of_conditions(memory: Memory) -> None:
+    await memory.write([Document(f"row {n}", metadata={"n": n}) for n in range(50)])
+    where = F("n") == 0
+    for n in range(1, 500):
+        where = where | (F("n") == n * 7)
+    assert await memory.count(where=where) == 8
+    with pytest.raises(FilterError, match="1,000 comparisons"):
+        await memory.count(where=where | where | where)

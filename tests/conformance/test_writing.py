@@ -101,7 +101,18 @@ async def test_the_arguments_of_a_call_are_defaults(memory: Memory) -> None:
     assert {d.content: d.collection for d in found} == {"one": "own", "two": "given"}
 
 
-BAD_CONTENT: list[Any] = ["", "  \n\t", "a\0b", "\ud800", 7, None, b"x", ["x", 7], "x" * (17 << 20)]
+BAD_CONTENT: list[Any] = [
+    "",
+    "  \n\t",
+    "a\0b",
+    "\ud800",
+    7,
+    None,
+    b"x",
+    ["x", 7],
+    {"text": "x"},
+    "x" * (17 << 20),
+]
 
 
 @pytest.mark.parametrize("content", BAD_CONTENT, ids=lambda c: repr(c)[:20])

@@ -26,6 +26,7 @@ from agentmem import (
     Page,
     Plan,
     Progress,
+    Receipt,
     RestoreResult,
     SearchResult,
     Settings,
@@ -189,6 +190,8 @@ async def forgetting(memory: Memory) -> None:
     assert_type(receipt.count, int)
     assert_type(receipt.missing, tuple[str, ...])
     assert_type(receipt.at, datetime)
+    assert_type(await memory.receipts(), tuple[Receipt, ...])
+    assert_type((await memory.receipts())[0].ids, tuple[str, ...])
     await memory.forget(["a", "b"], user_id="ada", purge=True)
     await memory.forget(key="k", collection="notes", dry_run=True)
     await memory.forget(where=F("kind") == "note")

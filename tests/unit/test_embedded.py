@@ -232,7 +232,7 @@ async def test_a_newer_schema_is_refused(filled: Path) -> None:
         await open_at(filled).open()
 
 
-@pytest.mark.parametrize("url", ["", " ", "mysql://x/y", "local://relative", "a\0b"])
+@pytest.mark.parametrize("url", ["", " ", "mysql://x/y", "local://relative", "a\0b", "\udcff"])
 async def test_urls_that_name_no_store(url: str) -> None:
     with pytest.raises(ConfigurationError):
         await Memory(url, embedder=WordEmbedder()).open()

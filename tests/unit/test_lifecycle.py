@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from agentmem import (
     ClosedError,
+    ConfigurationError,
     DeadlineExceededError,
     Memory,
     NotOpenError,
@@ -151,3 +153,11 @@ async def test_many_calls_at_once(make_memory: MakeMemory) -> None:
 
         await asyncio.gather(*(one(number) for number in range(60)))
         assert await memory.count() == 60
+
+
+async def test_a_clock_without_a_time_zone_is_named(tmp_path: Path) -> None:
+    async with Memory(tmp_path / "m", embedder=WordEmbedder(), clock=datetime.now) as memory:
+        with pytest.raises(ConfigurationError, match="the clock returned"):
+            await memory.write("x")
+        with pytest.raises(ConfigurationError, match="the clock returned"):
+            await memory.search("x")
