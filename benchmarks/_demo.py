@@ -14,17 +14,17 @@ from agentmem import Memory, SearchResult
 from benchmarks._household import Answered, SetClock, ask, fill, load_questions, print_by_kind
 
 _CHOSEN = (
-    "What is the wifi password?",
-    "What was the wifi password in April?",
-    "What does the cat eat?",
-    "Who was Ida's class teacher?",
-    "ERR-4713",
-    "Is there food that could kill my husband?",
-    "Where is the spare key of the cellar?",
-    "Which seat do I want on a plane?",
-    "Which dinner is ready within half an hour?",
-    "What happened to Kestrel two weeks ago?",
-    "乌龙茶在哪里？",  # noqa: RUF001 - a question in Chinese
+    "q070",  # a value that was corrected twice
+    "q100",  # the same, as of April
+    "q034",  # no word in common with the answer
+    "q054",  # a code
+    "q166",  # two memories that differ in one number
+    "q198",  # what one user prefers
+    "q199",  # the same question by the other
+    "q180",  # with a filter
+    "q208",  # a fact in a long note
+    "q144",  # a time relative to the clock
+    "q220",  # German
 )
 
 
@@ -42,17 +42,18 @@ async def run_demo(console: Console) -> int:
             )
             answered = await ask(memory, clock, load_questions(), references)
             for entry in answered:
-                if entry.question.text in _CHOSEN:
+                if entry.question.id in _CHOSEN:
                     _show(entry, console)
-            first = answered[0]
+            first = next(entry for entry in answered if entry.question.id == _CHOSEN[0])
             clock.now = first.question.asked_at
             again = await memory.search(first.question.text, k=10, **first.question.arguments)
             _show_stages(first.result, again, console)
             console.print(Panel(escape(str(memory.pipeline)), title="the pipeline"))
             print_by_kind(answered, console)
             await _forget(memory, console)
-    shown = [entry for entry in answered if entry.question.text in _CHOSEN]
-    return 0 if all(entry.hit and not entry.wrong for entry in shown) else 1
+    shown = [entry for entry in answered if entry.question.id in _CHOSEN]
+    complete = len(shown) == len(_CHOSEN)
+    return 0 if complete and all(entry.hit and not entry.wrong for entry in shown) else 1
 
 
 def _show(entry: Answered, console: Console) -> None:

@@ -28,6 +28,7 @@ from agentmem import (
     Progress,
     Receipt,
     RestoreResult,
+    Scan,
     SearchResult,
     Settings,
     StageTrace,
@@ -190,6 +191,7 @@ async def forgetting(memory: Memory) -> None:
     assert_type(receipt.count, int)
     assert_type(receipt.missing, tuple[str, ...])
     assert_type(receipt.at, datetime)
+    assert_type(receipt.scan, Scan | None)
     assert_type(await memory.receipts(), tuple[Receipt, ...])
     assert_type((await memory.receipts())[0].ids, tuple[str, ...])
     await memory.forget(["a", "b"], user_id="ada", purge=True)

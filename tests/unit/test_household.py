@@ -16,9 +16,10 @@ async def test_nearly_all_questions_are_answered_and_nothing_hidden_shows(
     async with Memory(tmp_path / "memory", embedder=real_embedder, clock=clock) as memory:
         references = await fill(memory, clock)
         answered = await ask(memory, clock, load_questions(), references)
-    assert len(references) >= 150
-    assert len(answered) >= 40
+    assert len(references) >= 250
+    assert len(answered) >= 200
     wrong = {entry.question.id: entry.wrong for entry in answered if entry.wrong}
     assert wrong == {}
     missed = [entry.question.text for entry in answered if not entry.hit]
-    assert len(missed) <= 4, missed
+    # 21 of 242 at the time of writing; small changes of the pipeline may move a few.
+    assert len(missed) <= 26, missed
