@@ -7,7 +7,7 @@ not is refused with its position before anything has happened.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -218,13 +218,9 @@ def check_collections(value: object) -> tuple[str, ...] | None:
         raise InvalidScopeError(
             f"collections must be a list of names, not a str; write [{value!r}]"
         )
-    try:
-        names = list(value)  # type: ignore[call-overload]
-    except TypeError:
-        raise InvalidScopeError(
-            f"collections must be a list of names, not {type(value).__name__}"
-        ) from None
-    return tuple(dict.fromkeys(_scope_name(name, "collection") for name in names))
+    if not isinstance(value, Iterable):
+        raise InvalidScopeError(f"collections must be a list of names, not {type(value).__name__}")
+    return tuple(dict.fromkeys(_scope_name(name, "collection") for name in value))
 
 
 def _scope_name(value: object, name: str) -> str:

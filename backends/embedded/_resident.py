@@ -211,11 +211,12 @@ class Resident:
             columns = np.empty((len(_COLUMNS), _capacity(rows)), dtype=np.int64)
             columns[:, : held.rows] = held.columns[:, : held.rows]
         columns[:, held.rows : rows] = fresh
-        matrix = held.matrix if rows <= self._row_limit else None
-        if matrix is not None:
+        matrix = None
+        if held.matrix is not None and rows <= self._row_limit:
+            matrix = held.matrix
             if len(matrix) < rows:
                 matrix = np.empty((_capacity(rows), self._dimensions), dtype=np.float32)
-                matrix[: held.rows] = held.matrix[: held.rows]  # type: ignore[index]
+                matrix[: held.rows] = held.matrix[: held.rows]
             matrix[held.rows : rows] = self._read_vectors(connection, fresh[0], after=last)
         return replace(held, rows=rows, columns=columns, matrix=matrix)
 

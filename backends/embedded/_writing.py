@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import apsw
 
 from agentmem._filters import canonical_json, encode_metadata
+from agentmem._types import WriteStatus
 from agentmem.backends._versions import StoredWindow, document_id, succeed
 from agentmem.backends.base import (
     ChunkToWrite,
@@ -86,9 +87,9 @@ def _write_one(
     return _written(name, version + 1, "updated", document)
 
 
-def _written(name: str, version: int, status: str, document: DocumentToWrite) -> Written:
+def _written(name: str, version: int, status: WriteStatus, document: DocumentToWrite) -> Written:
     chunks = len(document.chunks)
-    return Written(document_id=name, version=version, status=status, chunks=chunks)  # type: ignore[arg-type]
+    return Written(document_id=name, version=version, status=status, chunks=chunks)
 
 
 def _scope_id(connection: apsw.Connection, tenant: str, document: DocumentToWrite) -> int:
