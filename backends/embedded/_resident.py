@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from agentmem.backends.base import FOREVER, Scope, Vector
 from agentmem.backends.embedded._schema import counter
+from agentmem.errors import StoreCorruptError
 
 Mask = NDArray[np.bool_]
 
@@ -139,6 +140,10 @@ class Resident:
     def load_vectors(self, connection: apsw.Connection) -> None:
         """Read the vectors of a large memory without holding up searches."""
         held = self.snapshot(connection)
+        while held.change != counter(connection, "change"):
+            # Another thread is ahead of this transaction, which cannot see its rows: look anew.
+            connection.execute("ROLLBACK; BEGIN")
+            held = self.snapshot(connection)
         if held.matrix is None and 0 < held.rows <= self._row_limit:
             matrix = self._read_vectors(connection, held.column("chunk_row"), after=0)
             with self._lock:
@@ -229,6 +234,10 @@ class Resident:
             (after,),
         )
         while batch := list(itertools.islice(stored, _BATCH)):
+            if any(len(blob) != 4 * self._dimensions for _, blob in batch):
+                raise StoreCorruptError(
+                    "some stored vectors are damaged; run verify(repair=True) to make them anew"
+                )
             places = np.searchsorted(chunk_rows, [row[0] for row in batch])
             vectors = np.frombuffer(b"".join(row[1] for row in batch), dtype="<f4")
             matrix[places] = vectors.reshape(len(batch), self._dimensions)

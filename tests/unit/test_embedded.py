@@ -171,6 +171,9 @@ async def test_verify_makes_lost_vectors_and_codes_anew(
     async with open_at(filled) as memory:
         found = await memory.verify()
         assert [(f.kind, f.repaired) for f in found.findings] == [(kind, False)] * 2
+        if "x'0011'" in damage:
+            with pytest.raises(StoreCorruptError, match="verify"):
+                await memory.search("tide")
         assert (await memory.verify(repair=True)).ok
         assert (await memory.verify()).findings == ()
         assert texts(await memory.search(word(4), k=1)) == [f"tide {word(4)}"]
