@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks._datasets import DataError, load_dataset
+from benchmarks._datasets import DataError, Dataset, load_dataset
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Measure agentmem on this machine."
@@ -20,6 +20,10 @@ app = typer.Typer(
 console = Console()
 
 Data = Annotated[Path, typer.Option(help="Folder with corpus.jsonl and queries.jsonl.")]
+OptionalData = Annotated[
+    Path | None,
+    typer.Option(help="Folder with corpus.jsonl and queries.jsonl; the project's own texts else."),
+]
 Out = Annotated[Path | None, typer.Option(help="DuckDB file that keeps the raw results.")]
 
 _RESULTS = Path("benchmarks/results/results.duckdb")
@@ -88,7 +92,7 @@ def demo() -> None:
 
 @app.command()
 def scale(
-    data: Data,
+    data: OptionalData = None,
     rows: Annotated[int, typer.Option(min=1, help="Documents in the memory.")] = 100_000,
     folder: Annotated[
         Path | None, typer.Option(help="Keep the memory here and use it again.")
@@ -97,7 +101,7 @@ def scale(
     """Search time on a large memory made from real texts, and open plus first search."""
     from benchmarks._scale import run_scale
 
-    dataset = load_dataset(data)
+    dataset = _texts(data)
     with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
         place = folder or Path(temporary) / "memory"
         asyncio.run(run_scale(place, dataset, rows, console))
@@ -122,26 +126,26 @@ def open_(
 
 @app.command()
 def ingest(
-    data: Data,
+    data: OptionalData = None,
     count: Annotated[int, typer.Option(min=1, help="Texts to write.")] = 2_000,
 ) -> None:
     """Throughput of writing against bare embedding of the same texts in the same run."""
     from benchmarks._scale import run_ingest
 
-    dataset = load_dataset(data)
+    dataset = _texts(data)
     with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
         asyncio.run(run_ingest(Path(temporary), dataset, count, console))
 
 
 @app.command()
 def purge(
-    data: Data,
+    data: OptionalData = None,
     rows: Annotated[int, typer.Option(min=10, help="Documents in the memory.")] = 10_000,
 ) -> None:
     """Seconds of a purge with its scan: one document, then half of the rest."""
     from benchmarks._purge import run_purge
 
-    dataset = load_dataset(data)
+    dataset = _texts(data)
     with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
         asyncio.run(run_purge(Path(temporary) / "memory", dataset, rows, console))
 
@@ -159,6 +163,15 @@ def import_time() -> None:
         for _ in range(7)
     ]
     console.print(f"import agentmem: median {sorted(runs)[3]:.4f} s, slowest {max(runs):.4f} s")
+
+
+def _texts(data: Path | None) -> Dataset:
+    """Return the set in a folder, or the project's own."""
+    if data is not None:
+        return load_dataset(data)
+    from benchmarks._household import as_dataset
+
+    return as_dataset()
 
 
 def _is_numbered(path: Path) -> bool:

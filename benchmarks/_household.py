@@ -15,6 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from agentmem import Document, Memory, SearchResult
+from benchmarks._datasets import Dataset, Query
 
 FOLDER = Path(__file__).parent / "data" / "household"
 _SHOWN = 5
@@ -88,6 +89,14 @@ def _question(record: dict[str, Any]) -> Question:
         never=frozenset(record.get("not", ())),
         answer=record["answer"],
     )
+
+
+def as_dataset() -> Dataset:
+    """Return texts and questions for measurements that only need texts."""
+    documents = [Document(record["content"]) for record in _records("memories.jsonl")]
+    questions = load_questions()
+    queries = [Query(q.id, q.text, "default", q.kind, q.relevant) for q in questions]
+    return Dataset("household", documents, queries)
 
 
 def _records(name: str) -> list[dict[str, Any]]:

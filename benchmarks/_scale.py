@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, track
 
-from agentmem import Document, Memory
+from agentmem import Document, Memory, Settings
 from agentmem.models.base import Encoding, TokenVectors
 from agentmem.models.onnx_embedder import OnnxEmbedder
 from benchmarks._datasets import Dataset
@@ -78,7 +78,9 @@ async def build(folder: Path, dataset: Dataset, rows: int, console: Console) -> 
     model = OnnxEmbedder()
     console.print(f"embedding {len(texts)} real texts")
     embedder = NoisyEmbedder(model, await model.embed_passages(texts), seed=1)
-    async with Memory(folder, embedder=embedder) as memory:
+    # Whole texts: the row in the table stands at the end of a text.
+    settings = Settings(url=str(folder), chunker="whole")
+    async with Memory(settings, embedder=embedder) as memory:
         with Progress(console=console) as bar:
             task = bar.add_task(f"writing {rows:,} rows", total=rows)
             documents = _documents(texts, rows)
