@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -87,12 +87,18 @@ def fill_budget(
         True when `count_tokens` counts as the chunks were counted when written.
     """
     result = WorkingSet()
-    different = list(_without_duplicates(ranked, result))
-    for candidate in diversified(different, diversify_by, k):
+    separator = count_tokens(SEPARATOR) if ranked else 0
+    ordered: Iterable[Candidate] = _without_duplicates(ranked, result)
+    if diversify_by is not None:
+        ordered = diversified(list(ordered), diversify_by, k)
+    for candidate in ordered:
         if len(result.kept) == k:
+            break
+        size = _size(candidate, len(result.kept) + 1, count_tokens, own_counter)
+        _take(result, candidate, token_budget, size, separator if result.kept else 0)
+    for candidate in ranked:
+        if candidate.id not in result.fates:
             _leave(result, candidate, "limit", 0, f"cut: {k} hits were asked for")
-        else:
-            _take(result, candidate, token_budget, count_tokens, own_counter)
     result.context = render([need(c.row, "row") for c in result.kept])
     _shrink(result, token_budget, count_tokens)
     return result
@@ -127,20 +133,17 @@ def _covering(row: ChunkRow, better: Sequence[tuple[ChunkRow, str]]) -> str | No
     return None
 
 
-def _take(
-    result: WorkingSet,
-    candidate: Candidate,
-    budget: int | None,
-    count_tokens: CountTokens,
-    own_counter: bool,
-) -> None:
-    number = len(result.kept) + 1
+def _size(candidate: Candidate, number: int, count_tokens: CountTokens, own_counter: bool) -> int:
+    """Return the tokens of a candidate's block."""
     row = need(candidate.row, "row")
-    separator = count_tokens(SEPARATOR) if result.kept else 0
     if own_counter:
-        size = count_tokens(render_heading(number, row)) + row.tokens
-    else:
-        size = count_tokens(render_block(number, row))
+        return count_tokens(render_heading(number, row)) + row.tokens
+    return count_tokens(render_block(number, row))
+
+
+def _take(
+    result: WorkingSet, candidate: Candidate, budget: int | None, size: int, separator: int
+) -> None:
     total = result.tokens + separator + size
     if budget is not None and total > budget:
         left = max(0, budget - result.tokens - separator)
@@ -150,7 +153,7 @@ def _take(
     result.kept.append(candidate)
     result.sizes.append(size)
     result.tokens = total
-    result.fates[candidate.id] = f"kept as [{number}]"
+    result.fates[candidate.id] = f"kept as [{len(result.kept)}]"
 
 
 def _shrink(result: WorkingSet, budget: int | None, count_tokens: CountTokens) -> None:
