@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from agentmem._chunking import Chunker, SentenceChunker, WholeChunker
 from agentmem._clock import Clock
+from agentmem._in_database import DatabaseEmbedder, in_database
 from agentmem._ingest import Ingest
 from agentmem.backends import make_backend
 from agentmem.backends.base import Backend, ModelIdentity
 from agentmem.config import Settings
 from agentmem.errors import ConfigurationError
 from agentmem.models.base import Embedder, Reranker
-from agentmem.models.registry import load_embedder, load_reranker
+from agentmem.models.registry import DEFAULT, load_embedder, load_reranker
 from agentmem.pipeline import (
     Budget,
     CandidatesStage,
@@ -64,8 +65,14 @@ class Parts:
 
 async def build(settings: Settings, choices: Choices) -> Parts:
     """Open the store and return the parts; nothing stays open when that fails."""
-    embedder, reranker = await asyncio.to_thread(_load_models, settings, choices)
-    backend = make_backend(settings)
+    chosen = _chosen(settings, choices)
+    backend = make_backend(
+        settings,
+        choices.tenant,
+        embed_model=in_database(chosen.embedder),
+        rerank_model=in_database(chosen.reranker),
+    )
+    embedder, reranker = await asyncio.to_thread(_load_models, settings, chosen, backend)
     pipeline = _pipeline(settings, choices, backend, embedder, reranker)
     ingest = Ingest(
         backend,
@@ -93,11 +100,31 @@ async def build(settings: Settings, choices: Choices) -> Parts:
     )
 
 
-def _load_models(settings: Settings, choices: Choices) -> tuple[Embedder, Reranker | None]:
-    embedder = settings.embedder if choices.embedder is None else choices.embedder
+@dataclass(frozen=True, slots=True)
+class _Models:
+    """Embedder and reranker as chosen by arguments or settings."""
+
+    embedder: Embedder | str
+    reranker: Reranker | str
+
+
+def _chosen(settings: Settings, choices: Choices) -> _Models:
+    return _Models(
+        settings.embedder if choices.embedder is None else choices.embedder,
+        settings.reranker if choices.reranker is None else choices.reranker,
+    )
+
+
+def _load_models(
+    settings: Settings, chosen: _Models, backend: Backend
+) -> tuple[Embedder, Reranker | None]:
+    embedder, reranker = chosen.embedder, chosen.reranker
     if isinstance(embedder, str):
-        embedder = load_embedder(embedder, threads=settings.threads)
-    reranker = settings.reranker if choices.reranker is None else choices.reranker
+        model = in_database(embedder)
+        local = load_embedder(embedder if model is None else DEFAULT, threads=settings.threads)
+        embedder = local if model is None else DatabaseEmbedder(backend, model, local)
+    if in_database(reranker) is not None:
+        return embedder, None
     if isinstance(reranker, str):
         return embedder, load_reranker(reranker, threads=settings.threads)
     return embedder, reranker
@@ -127,7 +154,9 @@ def _pipeline(
             "set reranker to 'none' or to a cross-encoder"
         )
     replaced = choices.stages or {}
-    fused = settings.fused if late or reranker is None else settings.fused_cross_encoder
+    in_engine = in_database(_chosen(settings, choices).reranker)
+    plain = late or (reranker is None and in_engine is None)
+    fused = settings.fused if plain else settings.fused_cross_encoder
     default: list[Stage] = [
         Understand(
             choices.understand,
@@ -142,9 +171,10 @@ def _pipeline(
             fusion_k=settings.fusion_k,
             fused=None if "fuse" in replaced else fused,
             want_codes=late,
+            embedded_by_engine=in_database(_chosen(settings, choices).embedder) is not None,
         ),
         FuseStage(backend, k=settings.fusion_k, limit=fused, want_codes=late),
-        RerankStage(reranker, limit=fused, blended=late),
+        RerankStage(reranker, limit=fused, blended=late, in_engine=in_engine),
         Budget(choices.count_tokens or embedder.count_tokens, default_budget=settings.token_budget),
     ]
     return Pipeline(default).replaced(**replaced)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -95,6 +95,37 @@ class Settings(BaseSettings):
     )
     chunker: Literal["sentences", "whole"] = Field(
         default="sentences", description="'sentences' packs sentences, 'whole' cuts nothing"
+    )
+    oracle_password: SecretStr | None = Field(
+        default=None, description="password of the database user"
+    )
+    oracle_password_file: Path | None = Field(
+        default=None, description="file that holds the password"
+    )
+    oracle_dsn: str | None = Field(
+        default=None, description="name in tnsnames.ora or connect descriptor instead of a host"
+    )
+    oracle_owner: str | None = Field(
+        default=None, description="schema of the tables; the user's own by default"
+    )
+    oracle_config_dir: Path | None = Field(default=None, description="folder of tnsnames.ora")
+    oracle_wallet_dir: Path | None = Field(default=None, description="folder of ewallet.pem")
+    oracle_wallet_password: SecretStr | None = Field(
+        default=None, description="password of the wallet"
+    )
+    oracle_pool_min: int = Field(default=1, ge=0, le=1000, description="connections kept open")
+    oracle_pool_max: int = Field(default=8, ge=1, le=1000, description="most connections")
+    oracle_pool_timeout: float = Field(
+        default=10.0, gt=0, le=3600, description="seconds to wait for a free connection"
+    )
+    oracle_connect_timeout: float = Field(
+        default=10.0, gt=0, le=600, description="seconds to wait for a new connection"
+    )
+    oracle_call_timeout: float = Field(
+        default=30.0, gt=0, le=3600, description="seconds to wait for one answer"
+    )
+    oracle_retries: int = Field(
+        default=2, ge=0, le=10, description="repetitions of work that a passing fault stopped"
     )
 
     def __init__(self, **values: Any) -> None:

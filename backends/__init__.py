@@ -18,13 +18,26 @@ if TYPE_CHECKING:
     from agentmem.config import Settings
 
 
-def make_backend(settings: Settings) -> Backend:
+def make_backend(
+    settings: Settings,
+    tenant: str,
+    *,
+    embed_model: str | None = None,
+    rerank_model: str | None = None,
+) -> Backend:
     """Return the engine that `settings.url` names, not yet open.
+
+    Parameters
+    ----------
+    tenant
+        Whom an engine for many tenants shall work for.
+    embed_model, rerank_model
+        Models inside the engine that embed queries and rerank candidates.
 
     Raises
     ------
     ConfigurationError
-        No engine understands the URL.
+        No engine understands the URL, its driver is not installed, or it runs no models.
     """
     from agentmem.config import local_folder, without_password
 
@@ -32,6 +45,12 @@ def make_backend(settings: Settings) -> Backend:
     if folder is not False:
         from agentmem.backends.embedded import EmbeddedBackend
 
+        model = embed_model or rerank_model
+        if model is not None:
+            raise ConfigurationError(
+                f"the embedded engine runs no models, so 'database:{model}' cannot be used; "
+                "choose a model of this process"
+            )
         return EmbeddedBackend(
             folder,
             lock_timeout=settings.lock_timeout,
@@ -39,7 +58,19 @@ def make_backend(settings: Settings) -> Backend:
             readers=settings.readers,
             vector_memory=settings.vector_memory_mb << 20,
         )
-    raise ConfigurationError(
-        f"no engine understands {without_password(settings.url)!r}; "
-        "give a folder, local:///absolute/path or local://:memory:"
+    if not settings.url.startswith("oracle://"):
+        raise ConfigurationError(
+            f"no engine understands {without_password(settings.url)!r}; give a folder, "
+            "local:///absolute/path, local://:memory: or oracle://user@host:1521/service"
+        )
+    try:
+        from agentmem.backends.oracle import OracleBackend, read_target
+    except ModuleNotFoundError as error:
+        if error.name != "oracledb":
+            raise
+        raise ConfigurationError(
+            "the driver for Oracle is not installed; run: pip install 'agentmem[oracle]'"
+        ) from error
+    return OracleBackend(
+        read_target(settings), tenant, embed_model=embed_model, rerank_model=rerank_model
     )

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from agentmem._filters import Filter
 from agentmem._types import Scan, WriteStatus
+from agentmem.errors import CapabilityError
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -39,7 +40,10 @@ FOREVER: Micros = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
-    """Which model made the vectors of a memory, and how texts were cut for it."""
+    """Which model made the vectors of a memory, and how texts were cut for it.
+
+    `dimensions` is 0 for a model inside the engine, which knows its own.
+    """
 
     embedder: str
     dimensions: int
@@ -73,8 +77,11 @@ class CandidateRequest:
 
     Parameters
     ----------
+    text
+        The query as it is to be embedded and reranked.
     vector
-        Query embedding, float32 of shape (dimensions,), L2-normalised; None for no vector pool.
+        Query embedding, float32 of shape (dimensions,), L2-normalised; None for no vector pool,
+        unless the engine embeds `text` itself.
     terms
         Lexical terms in index form; empty for no lexical pool.
     pool
@@ -86,6 +93,7 @@ class CandidateRequest:
         Whether the rows shall carry token codes.
     """
 
+    text: str
     vector: Vector | None
     terms: tuple[str, ...]
     pool: int
@@ -491,6 +499,19 @@ class Backend(ABC):
     @abstractmethod
     async def set_vectors(self, rows: Sequence[tuple[int, Vector, bytes | None]]) -> None:
         """Store vector and token codes of the chunks with these handles, in one transaction."""
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Vector:
+        """Return vectors made by a model inside the engine, float32 of shape (texts, dimensions).
+
+        Raises
+        ------
+        CapabilityError
+            The engine runs no models.
+        """
+        raise CapabilityError(
+            f"the {self.name} engine runs no models; configure an embedder of this process "
+            f"instead of the model {model!r} in a database"
+        )
 
     @abstractmethod
     async def compact(self) -> None:

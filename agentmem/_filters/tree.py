@@ -33,6 +33,9 @@ METADATA_PREFIX = "metadata."
 MAX_MEMBERS = 10_000
 """Most values of one `in` list: beyond it a collection or a metadata field serves better."""
 
+MAX_TEXT_BYTES = 4000
+"""Longest text that a field is compared with: the longest that every engine binds."""
+
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*")
 
 
@@ -270,10 +273,7 @@ def _checked(field: str, operator: Operator, value: Any) -> Any:
     where = f"{field}.{operator.value}"
     if operator in (Operator.IN, Operator.NIN):
         return _members(value, where)
-    try:
-        check_value(value, where)
-    except InvalidInputError as error:
-        raise FilterError(str(error), path=where) from None
+    _check_operand(value, where)
     if operator is Operator.EXISTS and not isinstance(value, bool):
         raise FilterError(f"{where} takes true or false, not {value!r}", path=where)
     if operator is Operator.STARTS_WITH and not isinstance(value, str):
@@ -294,11 +294,21 @@ def _members(values: Any, where: str) -> tuple[Any, ...]:
             f"{where} has {len(members):,} values; the most is {MAX_MEMBERS:,}", path=where
         )
     for place, member in enumerate(members):
-        try:
-            check_value(member, f"{where}[{place}]")
-        except InvalidInputError as error:
-            raise FilterError(str(error), path=where) from None
+        _check_operand(member, f"{where}[{place}]")
     return members
+
+
+def _check_operand(value: Any, where: str) -> None:
+    path = where.partition("[")[0]
+    try:
+        check_value(value, where)
+    except InvalidInputError as error:
+        raise FilterError(str(error), path=path) from None
+    if isinstance(value, str) and len(value.encode("utf-8")) > MAX_TEXT_BYTES:
+        raise FilterError(
+            f"{where} is a text of more than {MAX_TEXT_BYTES:,} bytes; compare with a shorter one",
+            path=path,
+        )
 
 
 def _frozen(value: Any) -> Any:

@@ -20,6 +20,9 @@ MAX_DEPTH = 32
 MAX_KEY_BYTES = 255
 MAX_INTEGER = 2**63 - 1
 MIN_INTEGER = -(2**63)
+MAX_FLOAT = 1e125
+MIN_FLOAT = 1e-129
+"""Numbers with a fraction lie between these, as far from zero, so that every engine holds them."""
 
 
 def check_metadata(metadata: object) -> None:
@@ -87,6 +90,10 @@ def _check_number(value: float, path: str) -> None:
             )
     elif not math.isfinite(value):
         raise InvalidInputError(f"{path} is {value}, which is no number; use None for missing ones")
+    elif value and not MIN_FLOAT <= abs(value) <= MAX_FLOAT:
+        raise InvalidInputError(
+            f"{path} is {value}, beyond {MIN_FLOAT:g} to {MAX_FLOAT:g}; store such numbers as text"
+        )
 
 
 def _check_datetime(value: datetime, path: str) -> None:

@@ -25,6 +25,8 @@ class CandidatesStage:
         engine for everything, for a stage 4 of the caller's own.
     want_codes
         Whether a later stage reads token codes.
+    embedded_by_engine
+        Whether the engine embeds the query itself.
     """
 
     name = "candidates"
@@ -41,7 +43,9 @@ class CandidatesStage:
         fusion_k: int,
         fused: int | None,
         want_codes: bool,
+        embedded_by_engine: bool = False,
     ) -> None:
+        self._embedded_by_engine = embedded_by_engine
         self._backend = backend
         self._embedder = embedder
         self._pool = pool
@@ -52,11 +56,13 @@ class CandidatesStage:
     async def run(self, state: SearchState) -> None:
         """Set `state.encoding` and `state.candidates`."""
         plan, scope = need(state.plan, "plan"), need(state.scope, "scope")
-        try:
-            state.encoding = await self._embedder.embed_query(plan.text)
-        except ModelError as error:
-            state.degraded.append(f"the query could not be embedded, words only: {error}")
+        if not self._embedded_by_engine:
+            try:
+                state.encoding = await self._embedder.embed_query(plan.text)
+            except ModelError as error:
+                state.degraded.append(f"the query could not be embedded, words only: {error}")
         request = CandidateRequest(
+            text=plan.text,
             vector=None if state.encoding is None else state.encoding.vectors[0],
             terms=tuple(dict.fromkeys((*plan.terms, *plan.expansions))),
             pool=max(self._pool, state.request.k),

@@ -29,14 +29,25 @@ class RerankStage:
         Candidates that the reranker looks at; those behind keep their order after them.
     blended
         Whether similarity and lexical score take part.
+    in_engine
+        Name of the model with which the engine has reranked already; the stage puts the candidates
+        in the order of its scores.
     """
 
     name = "rerank"
-    runs: Runs = "client"
     needs = frozenset({"request", "plan", "fused"})
     adds = frozenset({"ranked"})
 
-    def __init__(self, reranker: Reranker | None, *, limit: int, blended: bool = False) -> None:
+    def __init__(
+        self,
+        reranker: Reranker | None,
+        *,
+        limit: int,
+        blended: bool = False,
+        in_engine: str | None = None,
+    ) -> None:
+        self.runs: Runs = "client" if in_engine is None else "engine"
+        self._in_engine = in_engine
         self._reranker = reranker
         self._blended = blended
         self._limit = limit
@@ -45,6 +56,10 @@ class RerankStage:
         """Set `state.ranked`. When the reranker fails, the order of stage 4 stands."""
         fused = need(state.fused, "fused")
         state.ranked = fused
+        if self._in_engine is not None:
+            state.ranked = _by_engine(fused)
+            state.details["reranked"] = sum(c.rerank is not None for c in fused)
+            return
         if self._reranker is None or not fused:
             return
         head, tail = fused[: self._limit], fused[self._limit :]
@@ -64,9 +79,18 @@ class RerankStage:
     def describe(self) -> Mapping[str, Any]:
         """Return the model and its limit."""
         return {
-            "reranker": None if self._reranker is None else self._reranker.id,
+            "reranker": self._in_engine if self._reranker is None else self._reranker.id,
             "limit": self._limit,
         }
+
+
+def _by_engine(fused: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates in the order of the engine's scores, then those without one."""
+    scored = [candidate for candidate in fused if candidate.rerank is not None]
+    for candidate in scored:
+        candidate.score = need(candidate.rerank, "rerank")
+    rest = [candidate for candidate in fused if candidate.rerank is None]
+    return sorted(scored, key=lambda c: (-c.score, c.id)) + rest
 
 
 def _to_rerank(candidate: Candidate) -> RerankCandidate:

@@ -46,7 +46,7 @@ def test_a_password_in_a_url_does_not_show() -> None:
 
 async def test_an_unknown_engine_is_refused_without_the_password() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        await Memory("oracle://scott:lion@host/service").open()
+        await Memory("postgres://scott:lion@host/service").open()
     assert "lion" not in str(caught.value)
 
 

@@ -1,0 +1,323 @@
+"""The connection pool: every statement runs for one tenant, and no connection remembers one.
+
+A pooled connection keeps its session's state. So the tenant is set before the first statement and
+cleared before the connection goes back; when clearing fails, or the work was cancelled, the
+connection is dropped instead. Reading is a single round trip: set the tenant, query and clear it
+in one pipeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import oracledb
+
+from agentmem.backends.oracle._errors import (
+    is_lost,
+    is_passing,
+    is_race,
+    store_errors,
+    translated,
+)
+from agentmem.backends.oracle._names import SESSION_PACKAGE
+from agentmem.backends.oracle._target import Target
+from agentmem.backends.oracle._values import Bind, Binds, Typed
+from agentmem.errors import NotOpenError, StoreLockedError, StoreUnavailableError
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+_FIRST_PAUSE = 0.05
+_RACES = 8
+"""How often work starts again because another session was faster."""
+
+
+class MovedError(Exception):
+    """Another session changed the rows meanwhile; the work starts again from what is stored."""
+
+
+class Database:
+    """A pool of connections that works for one tenant.
+
+    Parameters
+    ----------
+    target
+        Where the database is.
+    tenant
+        Whose rows the connections may see.
+    """
+
+    def __init__(self, target: Target, tenant: str) -> None:
+        self._target = target
+        self._tenant = tenant
+        self._pool: oracledb.AsyncConnectionPool | None = None
+        self._returns: set[asyncio.Task[None]] = set()
+        package = f"{target.owner}.{SESSION_PACKAGE}"
+        self._set_tenant, self._clear_tenant = f"{package}.set_tenant", f"{package}.clear_tenant"
+
+    @property
+    def owner(self) -> str:
+        """The schema of the tables."""
+        return self._target.owner
+
+    def open(self) -> None:
+        """Make the pool. Connections are made when they are needed."""
+        target = self._target
+        with store_errors(f"open a memory on {target.place!r}"):
+            self._pool = oracledb.create_pool_async(
+                user=target.user,
+                password=target.password,
+                dsn=target.dsn,
+                min=target.pool_min,
+                max=target.pool_max,
+                increment=1,
+                getmode=oracledb.POOL_GETMODE_TIMEDWAIT,
+                wait_timeout=round(target.pool_timeout * 1000),
+                tcp_connect_timeout=target.connect_timeout,
+                stmtcachesize=64,
+                session_callback=self._prepare,
+                **target.extra,
+            )
+
+    async def close(self) -> None:
+        """Close every connection. Closing twice is harmless."""
+        pool, self._pool = self._pool, None
+        if self._returns:
+            await asyncio.wait(self._returns)
+        if pool is not None:
+            with store_errors("close the memory"):
+                await pool.close(force=True)
+
+    async def fetch(self, action: str, sql: str, binds: Binds) -> list[Row]:
+        """Return all rows of a query, in one round trip. `action` is for messages."""
+
+        async def once() -> list[Row]:
+            async with self._connection() as connection:
+                pipeline = oracledb.create_pipeline()
+                pipeline.add_callproc(self._set_tenant, [self._tenant])
+                pipeline.add_fetchall(sql, _variables(connection, binds), fetch_lobs=False)
+                pipeline.add_callproc(self._clear_tenant, [])
+                async with asyncio.timeout(self._target.call_timeout):
+                    results = await connection.run_pipeline(pipeline)
+                rows: list[Row] = results[1].rows
+                return rows
+
+        return await self._repeated(action, once)
+
+    async def write(
+        self,
+        action: str,
+        job: Callable[[Transaction], Awaitable[T]],
+        *,
+        repeatable: bool,
+    ) -> T:
+        """Run `job` in one transaction and commit it.
+
+        Parameters
+        ----------
+        repeatable
+            Whether doing the job again after it was done changes nothing. Only then it is repeated
+            when the connection was lost during the commit.
+        """
+
+        async def once() -> T:
+            async with self._connection() as connection:
+                async with asyncio.timeout(self._target.call_timeout):
+                    await connection.callproc(self._set_tenant, [self._tenant])
+                result = await job(Transaction(connection))
+                await self._commit(connection, action, repeatable)
+                return result
+
+        return await self._repeated(action, once)
+
+    async def call(self, action: str, procedure: str) -> None:
+        """Call a procedure of the owner's that commits by itself."""
+
+        async def once() -> None:
+            async with self._connection() as connection:
+                await connection.callproc(self._set_tenant, [self._tenant])
+                await connection.callproc(f"{self.owner}.{procedure}", [])
+                await connection.callproc(self._clear_tenant, [])
+
+        await self._repeated(action, once)
+
+    async def _commit(
+        self, connection: oracledb.AsyncConnection, action: str, repeatable: bool
+    ) -> None:
+        pipeline = oracledb.create_pipeline()
+        pipeline.add_commit()
+        pipeline.add_callproc(self._clear_tenant, [])
+        try:
+            async with asyncio.timeout(self._target.call_timeout):
+                await connection.run_pipeline(pipeline)
+        except (oracledb.Error, TimeoutError) as error:
+            lost = isinstance(error, TimeoutError) or is_lost(error)
+            if repeatable or not lost:
+                raise
+            raise StoreUnavailableError(
+                f"the connection was lost while committing ({action}); look whether it was done "
+                "before you try again"
+            ) from error
+
+    async def _repeated(self, action: str, once: Callable[[], Awaitable[T]]) -> T:
+        """Run `once` until it succeeds, fails for good, or the repetitions are used up."""
+        faults = races = 0
+        while True:
+            try:
+                return await once()
+            except TimeoutError as error:
+                raise StoreUnavailableError(
+                    f"could not {action}: the database did not answer within "
+                    f"{self._target.call_timeout} s; try again, or raise oracle_call_timeout"
+                ) from error
+            except MovedError as error:
+                races += 1
+                if races > _RACES:
+                    raise StoreLockedError(f"could not {action}: {error}; try again") from error
+            except oracledb.Error as error:
+                raced = is_race(error)
+                races, faults = races + raced, faults + (not raced)
+                tired = races > _RACES or faults > self._target.retries
+                if tired or not (raced or is_passing(error)):
+                    raise translated(error, action) from error
+            pause = _FIRST_PAUSE * 2 ** min(races + faults - 1, 5)
+            await asyncio.sleep(random.uniform(0.5, 1.0) * pause)
+
+    async def _prepare(self, connection: oracledb.AsyncConnection, tag: str | None) -> None:
+        """Set up a new session: whose tables, how texts compare, and how long to wait."""
+        connection.call_timeout = round(self._target.call_timeout * 1000)
+        with connection.cursor() as cursor:
+            await cursor.execute(f"ALTER SESSION SET CURRENT_SCHEMA = {self.owner}")
+            await cursor.execute("ALTER SESSION SET NLS_COMP = BINARY NLS_SORT = BINARY")
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[oracledb.AsyncConnection]:
+        """Lend a connection; it comes back without a tenant or not at all."""
+        if self._pool is None:
+            raise NotOpenError("the store is not open")
+        pool = self._pool
+        async with asyncio.timeout(self._target.pool_timeout + self._target.connect_timeout):
+            connection = await pool.acquire()
+        try:
+            yield connection
+        except oracledb.Error as error:
+            await self._returned(_drop if is_lost(error) else self._clean, pool, connection)
+            raise
+        except StoreUnavailableError:
+            await self._returned(_drop, pool, connection)
+            raise
+        except Exception as error:
+            timed_out = isinstance(error, TimeoutError)
+            await self._returned(_drop if timed_out else self._clean, pool, connection)
+            raise
+        except BaseException:  # cancelled: what the session is doing is unknown
+            await self._returned(_drop, pool, connection)
+            raise
+        else:
+            await self._returned(_release, pool, connection)
+
+    async def _returned(
+        self,
+        how: Callable[[oracledb.AsyncConnectionPool, oracledb.AsyncConnection], Awaitable[None]],
+        pool: oracledb.AsyncConnectionPool,
+        connection: oracledb.AsyncConnection,
+    ) -> None:
+        """Give a connection back even when the caller is cancelled (again) meanwhile."""
+
+        async def give_back() -> None:
+            await how(pool, connection)
+
+        task = asyncio.create_task(give_back())
+        self._returns.add(task)
+        task.add_done_callback(self._returns.discard)
+        await asyncio.shield(task)
+
+    async def _clean(
+        self, pool: oracledb.AsyncConnectionPool, connection: oracledb.AsyncConnection
+    ) -> None:
+        """Undo the open work and clear the tenant; a connection that cannot do so is dropped."""
+        try:
+            async with asyncio.timeout(self._target.call_timeout):
+                await connection.rollback()
+                await connection.callproc(self._clear_tenant, [])
+        except (oracledb.Error, TimeoutError):
+            await _drop(pool, connection)
+        else:
+            await _release(pool, connection)
+
+
+async def _release(
+    pool: oracledb.AsyncConnectionPool, connection: oracledb.AsyncConnection
+) -> None:
+    try:
+        await pool.release(connection)
+    except oracledb.Error:
+        await _drop(pool, connection)
+
+
+async def _drop(pool: oracledb.AsyncConnectionPool, connection: oracledb.AsyncConnection) -> None:
+    try:
+        await pool.drop(connection)  # type: ignore[arg-type]  # annotated for the other class
+    except oracledb.Error:
+        # It is dead already, and the pool has forgotten it; whatever went wrong before is raised.
+        return
+
+
+class Transaction:
+    """Statements of one transaction."""
+
+    def __init__(self, connection: oracledb.AsyncConnection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, binds: Binds) -> list[Row]:
+        """Return all rows of a query."""
+        with self._connection.cursor() as cursor:
+            _declare(cursor, binds)
+            await cursor.execute(sql, _values(binds), fetch_lobs=False)
+            rows: list[Row] = await cursor.fetchall()
+            return rows
+
+    async def execute(self, sql: str, binds: Binds) -> int:
+        """Run a statement and return how many rows it changed."""
+        with self._connection.cursor() as cursor:
+            _declare(cursor, binds)
+            await cursor.execute(sql, _values(binds))
+            return int(cursor.rowcount)
+
+    async def executemany(self, sql: str, rows: Sequence[Binds]) -> list[int]:
+        """Run a statement for each row and return how many rows each changed."""
+        if not rows:
+            return []
+        with self._connection.cursor() as cursor:
+            _declare(cursor, rows[0])
+            await cursor.executemany(sql, [_values(row) for row in rows], arraydmlrowcounts=True)
+            counts: list[int] = cursor.getarraydmlrowcounts()
+            return counts
+
+
+def _declare(cursor: oracledb.AsyncCursor, binds: Binds) -> None:
+    types = {name: bind.type for name, bind in binds.items() if isinstance(bind, Typed)}
+    if types:
+        cursor.setinputsizes(**types)
+
+
+def _values(binds: Binds) -> dict[str, Any]:
+    return {name: bind.value if isinstance(bind, Typed) else bind for name, bind in binds.items()}
+
+
+def _variables(connection: oracledb.AsyncConnection, binds: Binds) -> dict[str, Any]:
+    """Return binds for a pipeline, where only a variable can carry its type."""
+    with connection.cursor() as cursor:
+        return {name: _variable(cursor, bind) for name, bind in binds.items()}
+
+
+def _variable(cursor: oracledb.AsyncCursor, bind: Bind) -> Any:
+    if not isinstance(bind, Typed):
+        return bind
+    variable = cursor.var(bind.type)
+    variable.setvalue(0, bind.value)
+    return variable
