@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from agentmem import Memory
 from agentmem.models.onnx_embedder import OnnxEmbedder
+from tests.databases import KINDS, OracleStore, StandInStore, local_url, use_standin
 from tests.support import SetClock, WordEmbedder
 
 settings.register_profile(
@@ -32,8 +33,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 # The hub's own switch, read when its client is imported: it then answers without the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-KINDS = ("folder", "ram")
-
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -43,13 +42,18 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def no_network(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[str]]:
     """Forbid the network: nothing here may need it. Yields what was tried, which must be nothing.
 
     Pairs of local sockets, as event loops use them, are allowed. What was tried is looked at again
     after the test, since code may catch the error.
     """
     tried: list[str] = []
+    if "oracle" in request.node.keywords or "[oracle" in request.node.name:
+        yield tried  # a real server, which the caller has named
+        return
 
     def refuse(what: str) -> NoReturn:
         tried.append(what)
@@ -112,18 +116,32 @@ def real_embedder() -> OnnxEmbedder:
     return OnnxEmbedder()
 
 
+@pytest.fixture
+def standin(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInStore]:
+    """Yield a stand-in for Oracle, in the place of the driver."""
+    yield from use_standin(monkeypatch)
+
+
 @pytest.fixture(params=KINDS)
 def make_memory(
     request: pytest.FixtureRequest, tmp_path: Path, clock: SetClock
 ) -> Callable[..., Memory]:
     """Return a maker of memories over one store; each engine runs every test that asks for it."""
-    folder = tmp_path / "memory"
+    kind = request.param
+    store: StandInStore | None = None
+    if kind == "standin":
+        store = request.getfixturevalue("standin")
+    oracle = OracleStore()
 
     def make(**arguments: Any) -> Memory:
-        url = "local://:memory:" if request.param == "ram" else str(folder)
-        arguments.setdefault("embedder", WordEmbedder())
         arguments.setdefault("clock", clock)
-        return Memory(url, **arguments)
+        embedder = arguments.pop("embedder", None) or WordEmbedder()
+        if store is not None:
+            return store.memory(embedder, arguments)
+        if kind == "oracle":
+            return oracle.memory(embedder, arguments)
+        url = local_url(kind, tmp_path / "memory")
+        return Memory(url, embedder=embedder, **arguments)
 
     return make
 

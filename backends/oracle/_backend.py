@@ -119,14 +119,9 @@ class OracleBackend(Backend):
 
     async def write(self, tenant: str, documents: Sequence[DocumentToWrite]) -> list[Written]:
         """See `Backend.write`. Starts again when another writer was faster."""
-        tries = 0
 
         async def job(transaction: Transaction) -> list[Written]:
-            nonlocal tries
-            tries += 1
-            return await write_batch(
-                transaction, tenant, documents, self.meta.lexer, again=tries > 1
-            )
+            return await write_batch(transaction, tenant, documents, self.meta.lexer)
 
         action = f"write {len(documents)} documents"
         return await self._database.write(action, job, repeatable=True)

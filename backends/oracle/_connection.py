@@ -123,12 +123,15 @@ class Database:
             Whether doing the job again after it was done changes nothing. Only then it is repeated
             when the connection was lost during the commit.
         """
+        unsure = False
 
         async def once() -> T:
+            nonlocal unsure
             async with self._connection() as connection:
                 async with asyncio.timeout(self._target.call_timeout):
                     await connection.callproc(self._set_tenant, [self._tenant])
-                result = await job(Transaction(connection))
+                result = await job(Transaction(connection, unsure=unsure))
+                unsure = True
                 await self._commit(connection, action, repeatable)
                 return result
 
@@ -268,10 +271,18 @@ async def _drop(pool: oracledb.AsyncConnectionPool, connection: oracledb.AsyncCo
 
 
 class Transaction:
-    """Statements of one transaction."""
+    """Statements of one transaction.
 
-    def __init__(self, connection: oracledb.AsyncConnection) -> None:
+    Attributes
+    ----------
+    unsure
+        Whether the same work may have been committed before: the connection was lost while the
+        server was asked to commit.
+    """
+
+    def __init__(self, connection: oracledb.AsyncConnection, *, unsure: bool = False) -> None:
         self._connection = connection
+        self.unsure = unsure
 
     async def fetch(self, sql: str, binds: Binds) -> list[Row]:
         """Return all rows of a query."""

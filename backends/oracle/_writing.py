@@ -311,12 +311,8 @@ async def write_batch(
     tenant: str,
     documents: Sequence[DocumentToWrite],
     lexer: str,
-    *,
-    again: bool,
 ) -> list[Written]:
     """Store `documents` and return what became of each, in order.
-
-    `again` says that the same batch may have been committed before.
 
     Raises
     ------
@@ -335,7 +331,7 @@ async def write_batch(
         },
     )
     batch = _Batch(tenant, lexer, stored)
-    written = [batch.add(document, again=again) for document in documents]
+    written = [batch.add(document, again=transaction.unsure) for document in documents]
     counts = await transaction.executemany(_SUPERSEDE, batch.superseded)
     if any(count != 1 for count in counts):
         raise MovedError("another writer stored a newer version")

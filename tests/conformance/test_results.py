@@ -65,7 +65,7 @@ async def test_the_trace_covers_all_stages(memory: Memory) -> None:
     ]  # fmt: skip
     assert trace["candidates"].count_out == 20
     assert trace["budget"].count_out == 5
-    assert trace["candidates"].details["in_scope"] == 20
+    assert trace["candidates"].details["vector_pool"] == 20
     assert all(stage.milliseconds >= 0 for stage in trace.stages)
 
 

@@ -97,14 +97,15 @@ class Session:
 
     def _parameters(self, statement: Translated, sent: Mapping[str, Any]) -> dict[str, Any]:
         parameters: dict[str, Any] = {}
+        wanted = statement.parameters
         for name, value in sent.items():
-            if f"${name}__json" in statement.sql:
+            if f"{name}__json" in wanted:
                 parameters[f"{name}__json"] = json.dumps(value)
-            if f"${name}__number" in statement.sql:
+            if f"{name}__number" in wanted:
                 parameters[f"{name}__number"] = json_path.number_text(value)
-            if f"${name}" in _without_companions(statement.sql, name):
+            if name in wanted:
                 parameters[name] = value
-        if f"${TENANT}" in statement.sql:
+        if TENANT in wanted:
             parameters[TENANT] = self.tenant
         for number, (words, bound) in enumerate(statement.words, start=1):
             parameters[f"si_words{number}"] = self._server.score(sent[words] if bound else words)
@@ -181,10 +182,6 @@ class Session:
         self._database.close()
 
 
-def _without_companions(sql: str, name: str) -> str:
-    return sql.replace(f"${name}__json", "").replace(f"${name}__number", "")
-
-
 def _fetched(value: Any, kind: str | None, plain: bool) -> Any:
     if kind == "JSON":
         return binds.from_json_text(value)
@@ -201,4 +198,4 @@ def _server_error(failure: duckdb.Error) -> oracledb.Error:
         return error("ORA-00001", "unique constraint violated")
     if "NOT NULL constraint" in text:
         return error("ORA-01400", "cannot insert NULL")
-    return error("ORA-00600", f"the stand-in failed: {text}")
+    raise AssertionError(f"the stand-in failed: {text}") from failure

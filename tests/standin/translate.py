@@ -43,8 +43,8 @@ class Translated:
     ----------
     kind, table
         ``"SELECT"``, ``"INSERT"``, ``"UPDATE"`` or ``"DELETE"``, and what is changed.
-    binds
-        The names that the caller binds.
+    binds, parameters
+        The names that the caller binds, and those in the translated text.
     words
         Bind or literal of each CONTAINS.
     columns
@@ -60,6 +60,7 @@ class Translated:
     outputs: list[str | None] = field(default_factory=list)
     stored: dict[str, str] = field(default_factory=dict)
     sets_text: bool = False
+    parameters: set[str] = field(default_factory=set)
 
 
 def translate(sql: str, catalog: Catalog) -> Translated:
@@ -78,6 +79,7 @@ def translate(sql: str, catalog: Catalog) -> Translated:
     tree = tree.transform(_functions(result, catalog))
     text = tree.sql(dialect="duckdb").replace("SI_RECURSIVE", "recursive := true")
     result.sql = text.replace(" FROM dual", "")
+    result.parameters = set(re.findall(r"\$(\w+)", _without_literals(result.sql)))
     return result
 
 
