@@ -181,6 +181,11 @@ def _explain(error: ValidationError) -> str:
     return "these settings cannot be used: " + "; ".join(faults)
 
 
+def secret(name: str) -> str | None:
+    """Return a secret that belongs to a single command and to no setting, None when unset."""
+    return os.environ.get(f"AGENTMEM_{name}")
+
+
 def without_password(text: str) -> str:
     """Return a URL with its password hidden."""
     parts = urlsplit(text)

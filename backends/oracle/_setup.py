@@ -115,13 +115,6 @@ async def run_step(
     return True
 
 
-async def undo_step(connection: oracledb.AsyncConnection, step: Step) -> None:
-    """Take a step back."""
-    for statement in step.undo:
-        with store_errors(f"undo step {step.name!r}"):
-            await connection.execute(statement)
-
-
 def substituted(statement: str, variables: Mapping[str, str]) -> str:
     """Put passwords into a statement, which cannot bind them.
 

@@ -82,8 +82,8 @@ def _insert(table: str, columns: Sequence[str]) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)})\nVALUES ({names})"
 
 
-_INSERT_DOCUMENT = _insert("mem_documents", _DOCUMENT_COLUMNS)
-_INSERT_CHUNK = _insert("mem_chunks", _CHUNK_COLUMNS)
+INSERT_DOCUMENT = _insert("mem_documents", _DOCUMENT_COLUMNS)
+INSERT_CHUNK = _insert("mem_chunks", _CHUNK_COLUMNS)
 
 
 def live_identity(tenant: str, user_id: str | None, collection: str, identity: str) -> str:
@@ -338,6 +338,6 @@ async def write_batch(
     shortened = batch.shortened()
     await transaction.executemany(_SHORTEN_DOCUMENT, shortened)
     await transaction.executemany(_SHORTEN_CHUNKS, shortened)
-    await transaction.executemany(_INSERT_DOCUMENT, batch.document_rows())
-    await transaction.executemany(_INSERT_CHUNK, batch.chunk_rows())
+    await transaction.executemany(INSERT_DOCUMENT, batch.document_rows())
+    await transaction.executemany(INSERT_CHUNK, batch.chunk_rows())
     return written

@@ -24,7 +24,7 @@ CREATE TABLE user_policies (
     object_name VARCHAR, policy_name VARCHAR, sel VARCHAR, ins VARCHAR, upd VARCHAR, del VARCHAR,
     chk_option VARCHAR, enable VARCHAR);
 CREATE TABLE ctx_user_preferences (pre_name VARCHAR);
-CREATE TABLE user_mining_models (model_name VARCHAR, mining_function VARCHAR);
+CREATE TABLE session_privs (privilege VARCHAR);
 """
 
 

@@ -134,6 +134,8 @@ class Connection:
         self, sql: str, parameters: Mapping[str, Any], types: Mapping[str, Any], plain: bool
     ) -> Result:
         if self._server.catalog.run(sql):
+            if sql == "COMMIT":
+                self._commit()
             self._server.translated.cache_clear()
             return Result(None, 0)
         return self._session.run(sql, parameters, types, plain)

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -53,6 +54,10 @@ class StandIn:
         Whether no connection can be made, and seconds that each answer takes.
     break_fails
         Whether a session dies when its call is cancelled.
+    clock_ahead
+        How far the server's clock is ahead.
+    models
+        Functions that stand for models in the database, by name.
     """
 
     def __init__(self) -> None:
@@ -66,6 +71,7 @@ class StandIn:
         self.down = False
         self.delay = 0.0
         self.break_fails = False
+        self.clock_ahead = timedelta(0)
         self.models: dict[str, Callable[..., Any]] = {}
         self._faults: list[Fault] = []
         self._index = TextIndex()
@@ -224,6 +230,8 @@ class StandIn:
                 [text, whole, whole],
                 text,
             ),
+            ("si_upkeep", self._upkeep, [text], whole),
+            ("si_now", self._now, [], "TIMESTAMP"),
             ("si_prediction", self._predict, [text] * 3, "DOUBLE"),
             ("si_vector_embedding", self._embed, [text] * 2, duckdb.list_type("DOUBLE")),
         ]
@@ -236,6 +244,12 @@ class StandIn:
                 null_handling=SPECIAL,
                 side_effects=True,
             )
+
+    def _upkeep(self, function: str) -> int:
+        return len(self._lost) if function == "text_errors" else 0
+
+    def _now(self) -> datetime:
+        return datetime.now(UTC).replace(tzinfo=None) + self.clock_ahead
 
     def _predict(self, model: str, query: str, text: str) -> float:
         return float(self._model(model)(query, text))

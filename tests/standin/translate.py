@@ -29,6 +29,7 @@ _JSON_QUERY = re.compile(r"JSON_QUERY\(([\w.]+), '([^']*)' RETURNING JSON NULL O
 _JSON_TABLE = re.compile(
     r"JSON_TABLE\((:?[\w.]+), '([^']*)' COLUMNS\s+\(((?:[^()]|\([^()]*\))*)\)\) (\w+)"
 )
+_DICTIONARY = ("user_", "all_", "ctx_", "session_")
 _MODEL = re.compile(
     r"(PREDICTION|VECTOR_EMBEDDING)\((\w+) USING (.+?) AS DATA1?(?:,\s*(.+?) AS DATA2)?\)",
     re.DOTALL,
@@ -65,6 +66,9 @@ class Translated:
 
 def translate(sql: str, catalog: Catalog) -> Translated:
     """Return the statement for DuckDB."""
+    for function in re.findall(r"mem_upkeep\.(\w+)", sql):
+        if f"FUNCTION {function}" not in catalog.packages.get("mem_upkeep", ""):
+            raise error("ORA-00904", f"{function}: invalid identifier")
     binds = set(re.findall(r"(?<![\w'\"]):([A-Za-z]\w*)", _without_literals(sql)))
     tree = sqlglot.parse_one(_renamed(sql), read="oracle")
     kind = type(tree).__name__.upper()
@@ -99,6 +103,8 @@ def _renamed(sql: str) -> str:
     )
     sql = _JSON_QUERY.sub(r"SI_JSON_QUERY(\1, '\2')", sql)
     sql = sql.replace(" JSON_EQUAL(", " SI_JSON_EQUAL(").replace("(JSON_EQUAL(", "(SI_JSON_EQUAL(")
+    sql = re.sub(r"mem_upkeep\.(\w+)", r"SI_UPKEEP('\1')", sql)
+    sql = sql.replace("SYS_EXTRACT_UTC(SYSTIMESTAMP)", "SI_NOW()")
     sql = sql.replace("DBMS_LOB.SUBSTR(", "SI_SUBSTR(").replace(" CONTAINS(", " SI_CONTAINS(")
     return _tables(sql)
 
@@ -132,7 +138,7 @@ def _check_tables(tree: exp.Expr, catalog: Catalog) -> None:
     for table in tree.find_all(exp.Table):
         name = table.name.lower()
         table.set("db", None)
-        if name in known or name in catalog.tables or name.startswith(("user_", "all_", "ctx_")):
+        if name in known or name in catalog.tables or name.startswith(_DICTIONARY):
             continue
         raise error("ORA-00942", "table or view does not exist")
 

@@ -1,0 +1,43 @@
+"""Puts the commands together and turns our errors into one line."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from agentmem import __version__
+from agentmem._cli._console import errors
+from agentmem._cli._oracle import app as oracle
+from agentmem.errors import AgentMemError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="A memory for AI agents: write, search, forget.",
+)
+app.add_typer(oracle, name="oracle")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Write, search and forget, from the command line."""
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except AgentMemError as error:
+        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
