@@ -186,7 +186,8 @@ def _fused(vector: bool, lexical: bool, fusion_k: int) -> str:
     found = "COUNT(lex.id) OVER ()" if lexical else "0"
     return f"""fused AS (
   SELECT {name} AS id, {rank}, {words},
-         {fusion} AS fusion,
+         {fusion}
+           AS fusion,
          {near} AS vector_pool, {found} AS lexical_pool
   FROM {source}
 )"""
@@ -222,7 +223,9 @@ def _final(vector: str | None, score: str, want_codes: bool) -> str:
     source = "scored" if score == "k.rerank" else "cand"
     codes = "c.codes" if want_codes else "CAST(NULL AS NUMBER)"
     return f"""SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
-       k.vector_pool, k.lexical_pool, {distance} AS distance, {score} AS rerank,
+       k.vector_pool, k.lexical_pool,
+       {distance} AS distance,
+       {score} AS rerank,
        {_ROW_COLUMNS}, {codes} AS codes
 FROM {source} k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id
 ORDER BY k.fusion DESC, k.id"""

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM mem_chunks t

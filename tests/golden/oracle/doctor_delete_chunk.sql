@@ -1,0 +1,1 @@
+DELETE FROM mem_chunks WHERE tenant_id = :tenant

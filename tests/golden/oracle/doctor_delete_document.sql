@@ -1,0 +1,1 @@
+DELETE FROM mem_documents WHERE tenant_id = :tenant

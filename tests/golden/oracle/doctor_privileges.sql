@@ -1,0 +1,1 @@
+SELECT privilege FROM session_privs

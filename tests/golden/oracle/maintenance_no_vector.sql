@@ -1,0 +1,2 @@
+SELECT c.id FROM mem_chunks c
+WHERE c.tenant_id = :tenant AND c.embedding IS NULL ORDER BY c.id

@@ -1,0 +1,56 @@
+WITH vec AS (
+  SELECT v.id, ROW_NUMBER() OVER (ORDER BY v.distance, v.id) AS vector_rank
+  FROM (
+    SELECT c.id, ROUND(VECTOR_DISTANCE(c.embedding, :qv, COSINE), 6) AS distance
+    FROM mem_chunks c
+    WHERE c.tenant_id = :tenant
+      AND (c.user_id IS NULL OR c.user_id = :owner)
+      AND c.deleted_at IS NULL
+      AND (c.expires_at IS NULL OR c.expires_at > :now)
+      AND c.visible_from <= :now AND c.visible_until > :now
+      AND ((JSON_VALUE(c.metadata, '$."lang".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."lang"?(@ == $v)' PASSING :f0 AS "v")) AND CASE WHEN (JSON_VALUE(c.metadata, '$."geo".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'object' AND JSON_VALUE(c.metadata, '$."geo"."country".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."geo"."country"?(@ == $v)' PASSING :f1 AS "v")) THEN 0 ELSE 1 END = 1 AND (JSON_VALUE(c.metadata, '$."year".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) IN ('number', 'double', 'float') AND JSON_EXISTS(c.metadata, '$."year"?(@ >= $v)' PASSING :f2 AS "v")) AND (JSON_VALUE(c.metadata, '$."tags".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'array' AND EXISTS (SELECT 1 FROM JSON_TABLE(c.metadata, '$."tags"[*]' COLUMNS (kind VARCHAR2(20) PATH '$.type()', v VARCHAR2(4000) PATH '$')) e WHERE (e.kind = 'string' AND e.v = :f3))) AND ((JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."kind"?(@ == "")')) OR JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'null' OR (JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_VALUE(c.metadata, '$."kind"' RETURNING VARCHAR2(4000) NULL ON ERROR NULL ON EMPTY) IN (SELECT j.v FROM JSON_TABLE(:f4, '$[*]' COLUMNS (v VARCHAR2(4000) PATH '$')) j)) OR (JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) IN ('number', 'double', 'float') AND JSON_VALUE(c.metadata, '$."kind"' RETURNING NUMBER NULL ON ERROR NULL ON EMPTY) IN (SELECT j.v FROM JSON_TABLE(:f5, '$[*]' COLUMNS (v NUMBER PATH '$')) j))) AND CASE WHEN JSON_EXISTS(c.metadata, '$."draft"') THEN 0 ELSE 1 END = 1 AND (JSON_VALUE(c.metadata, '$."slug".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."slug"?(@ starts with $v)' PASSING :f6 AS "v")) AND (JSON_VALUE(c.metadata, '$."due".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'object' AND JSON_VALUE(c.metadata, '$."due"."$datetime".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."due"."$datetime"?(@ < $v)' PASSING :f7 AS "v")) AND (JSON_VALUE(c.metadata, '$."list".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'array' AND JSON_EQUAL(JSON_QUERY(c.metadata, '$."list"' RETURNING JSON NULL ON ERROR), :f8)) AND (JSON_VALUE(c.metadata, '$."pairs".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'array' AND EXISTS (SELECT 1 FROM JSON_TABLE(c.metadata, '$."pairs"[*]' COLUMNS (kind VARCHAR2(20) PATH '$.type()', j JSON PATH '$')) e WHERE (e.kind = 'array' AND JSON_EQUAL(e.j, :f9)))) AND c.version >= :f10 AND SUBSTR(c.title, 1, LENGTH(:f11)) = :f11 AND c.collection IN (SELECT j.v FROM JSON_TABLE(:f12, '$[*]' COLUMNS (v VARCHAR2(4000) PATH '$')) j))
+      AND c.embedding IS NOT NULL
+    ORDER BY distance, c.id
+    FETCH EXACT FIRST 100 ROWS ONLY
+  ) v
+),
+lex AS (
+  SELECT t.id, t.lexical_score,
+         DENSE_RANK() OVER (ORDER BY t.lexical_score DESC) AS lexical_rank
+  FROM (
+    SELECT c.id, SCORE(1) AS lexical_score
+    FROM mem_chunks c
+    WHERE c.tenant_id = :tenant
+      AND (c.user_id IS NULL OR c.user_id = :owner)
+      AND c.deleted_at IS NULL
+      AND (c.expires_at IS NULL OR c.expires_at > :now)
+      AND c.visible_from <= :now AND c.visible_until > :now
+      AND ((JSON_VALUE(c.metadata, '$."lang".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."lang"?(@ == $v)' PASSING :f0 AS "v")) AND CASE WHEN (JSON_VALUE(c.metadata, '$."geo".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'object' AND JSON_VALUE(c.metadata, '$."geo"."country".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."geo"."country"?(@ == $v)' PASSING :f1 AS "v")) THEN 0 ELSE 1 END = 1 AND (JSON_VALUE(c.metadata, '$."year".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) IN ('number', 'double', 'float') AND JSON_EXISTS(c.metadata, '$."year"?(@ >= $v)' PASSING :f2 AS "v")) AND (JSON_VALUE(c.metadata, '$."tags".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'array' AND EXISTS (SELECT 1 FROM JSON_TABLE(c.metadata, '$."tags"[*]' COLUMNS (kind VARCHAR2(20) PATH '$.type()', v VARCHAR2(4000) PATH '$')) e WHERE (e.kind = 'string' AND e.v = :f3))) AND ((JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."kind"?(@ == "")')) OR JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'null' OR (JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_VALUE(c.metadata, '$."kind"' RETURNING VARCHAR2(4000) NULL ON ERROR NULL ON EMPTY) IN (SELECT j.v FROM JSON_TABLE(:f4, '$[*]' COLUMNS (v VARCHAR2(4000) PATH '$')) j)) OR (JSON_VALUE(c.metadata, '$."kind".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) IN ('number', 'double', 'float') AND JSON_VALUE(c.metadata, '$."kind"' RETURNING NUMBER NULL ON ERROR NULL ON EMPTY) IN (SELECT j.v FROM JSON_TABLE(:f5, '$[*]' COLUMNS (v NUMBER PATH '$')) j))) AND CASE WHEN JSON_EXISTS(c.metadata, '$."draft"') THEN 0 ELSE 1 END = 1 AND (JSON_VALUE(c.metadata, '$."slug".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."slug"?(@ starts with $v)' PASSING :f6 AS "v")) AND (JSON_VALUE(c.metadata, '$."due".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'object' AND JSON_VALUE(c.metadata, '$."due"."$datetime".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'string' AND JSON_EXISTS(c.metadata, '$."due"."$datetime"?(@ < $v)' PASSING :f7 AS "v")) AND (JSON_VALUE(c.metadata, '$."list".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'array' AND JSON_EQUAL(JSON_QUERY(c.metadata, '$."list"' RETURNING JSON NULL ON ERROR), :f8)) AND (JSON_VALUE(c.metadata, '$."pairs".type()' RETURNING VARCHAR2(20) NULL ON ERROR NULL ON EMPTY) = 'array' AND EXISTS (SELECT 1 FROM JSON_TABLE(c.metadata, '$."pairs"[*]' COLUMNS (kind VARCHAR2(20) PATH '$.type()', j JSON PATH '$')) e WHERE (e.kind = 'array' AND JSON_EQUAL(e.j, :f9)))) AND c.version >= :f10 AND SUBSTR(c.title, 1, LENGTH(:f11)) = :f11 AND c.collection IN (SELECT j.v FROM JSON_TABLE(:f12, '$[*]' COLUMNS (v VARCHAR2(4000) PATH '$')) j))
+      AND CONTAINS(c.search_text, :tq, 1) > 0
+    ORDER BY lexical_score DESC, c.id
+    FETCH FIRST 100 ROWS ONLY
+  ) t
+),
+fused AS (
+  SELECT COALESCE(vec.id, lex.id) AS id, vec.vector_rank, lex.lexical_rank, lex.lexical_score,
+         COALESCE(1 / (60 + vec.vector_rank), 0) + COALESCE(1 / (60 + lex.lexical_rank), 0)
+           AS fusion,
+         COUNT(vec.id) OVER () AS vector_pool, COUNT(lex.id) OVER () AS lexical_pool
+  FROM vec FULL OUTER JOIN lex ON vec.id = lex.id
+),
+cand AS (
+  SELECT f.id, f.vector_rank, f.lexical_rank, f.lexical_score, f.fusion,
+         f.vector_pool, f.lexical_pool
+  FROM fused f
+  ORDER BY f.fusion DESC, f.id
+  FETCH FIRST 40 ROWS ONLY
+)
+SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
+       k.vector_pool, k.lexical_pool,
+       ROUND(VECTOR_DISTANCE(c.embedding, :qv, COSINE), 6) AS distance,
+       CAST(NULL AS NUMBER) AS rerank,
+       c.document_id, c.version, c.chunk_index, c.span_start, c.span_end, c.tokens,
+       c.doc_key, c.title, c.source_uri, c.user_id, c.collection, c.created_at, c.valid_from,
+       c.valid_until, c.metadata, c.text, c.codes AS codes
+FROM cand k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id
+ORDER BY k.fusion DESC, k.id

@@ -1,0 +1,1 @@
+UPDATE mem_chunks SET deleted_at = :at WHERE tenant_id = :tenant AND document_id = :document_id
