@@ -8,7 +8,7 @@ from typing import Any
 from agentmem.backends._chain import Link, next_link
 from agentmem.backends.base import Micros
 from agentmem.backends.oracle._connection import Row, Transaction
-from agentmem.backends.oracle._values import clob_bind, time_bind, to_micros
+from agentmem.backends.oracle._values import Bind, clob_bind, time_bind, to_micros, with_short_texts
 
 READ = """SELECT r.chain_number, r.at_time, r.tenant_id, r.action, r.ids, r.details,
        r.previous_hash, r.hash
@@ -40,19 +40,17 @@ async def append(
     rows = await transaction.fetch(_LAST, {"tenant": tenant})
     last = (int(rows[0][0]), str(rows[0][1])) if rows else None
     link = next_link(last, tenant=tenant, action=action, ids=ids, at=at, details=details)
-    await transaction.execute(
-        _APPEND,
-        {
-            "tenant": tenant,
-            "chain_number": link.number,
-            "at_time": time_bind(link.at),
-            "action": link.action,
-            "ids": clob_bind(link.ids),
-            "details": clob_bind(link.details),
-            "previous_hash": link.previous,
-            "hash": link.hash,
-        },
-    )
+    row: dict[str, Bind] = {
+        "tenant": tenant,
+        "chain_number": link.number,
+        "at_time": time_bind(link.at),
+        "action": link.action,
+        "ids": clob_bind(link.ids),
+        "details": clob_bind(link.details),
+        "previous_hash": link.previous,
+        "hash": link.hash,
+    }
+    await transaction.execute(_APPEND, with_short_texts([row])[0])
     return link.hash
 
 

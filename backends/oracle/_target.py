@@ -67,10 +67,11 @@ def read_target(settings: Settings) -> Target:
     user = unquote(parts.username or "")
     if not user:
         raise ConfigurationError(f"{shown!r} names no user; write {_FORM}")
+    dsn = _dsn(settings, parts.hostname, _port(settings.url), parts.path.strip("/"), shown)
     return Target(
         user=simple_name(user, "a database user"),
         password=_password(settings, unquote(parts.password or "")),
-        dsn=_dsn(settings, parts.hostname, _port(settings.url), parts.path.strip("/"), shown),
+        dsn=dsn,
         owner=simple_name(settings.oracle_owner or user, "a schema"),
         pool_min=min(settings.oracle_pool_min, settings.oracle_pool_max),
         pool_max=settings.oracle_pool_max,

@@ -8,7 +8,7 @@ and nothing else is bound than these, text, numbers and NULL.
 from __future__ import annotations
 
 import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +19,7 @@ import oracledb
 
 from agentmem._filters import decode_metadata, encode_metadata
 from agentmem.backends.base import FOREVER, NEVER, Micros, Vector
+from agentmem.backends.oracle._names import VARCHAR_BYTES
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -71,6 +72,32 @@ def vector_bind(vector: Vector) -> Typed:
 def clob_bind(text: str) -> Typed:
     """Return a text of any length."""
     return Typed(oracledb.DB_TYPE_CLOB, text)
+
+
+def with_short_texts(rows: Sequence[dict[str, Bind]]) -> list[dict[str, Bind]]:
+    """Return rows in which a long text is bound as VARCHAR2 where every row's fits into one.
+
+    A LOB costs round trips of its own for each value before the statement is sent.
+    """
+    names = {name for row in rows for name, bind in row.items() if _is_long(bind)}
+    short = {name for name in names if all(_fits(row[name]) for row in rows)}
+    return [
+        {
+            name: Typed(oracledb.DB_TYPE_VARCHAR, bind.value)
+            if name in short and isinstance(bind, Typed)
+            else bind
+            for name, bind in row.items()
+        }
+        for row in rows
+    ]
+
+
+def _is_long(bind: Bind) -> bool:
+    return isinstance(bind, Typed) and bind.type is oracledb.DB_TYPE_CLOB
+
+
+def _fits(bind: Bind) -> bool:
+    return isinstance(bind, Typed) and len(bind.value.encode("utf-8")) <= VARCHAR_BYTES
 
 
 def blob_bind(data: bytes | None) -> Typed:

@@ -26,6 +26,7 @@ from agentmem.backends.oracle._connection import Database, MovedError, Row, Tran
 from agentmem.backends.oracle._filters import listed_names
 from agentmem.backends.oracle._text_query import indexed_text
 from agentmem.backends.oracle._values import (
+    Bind,
     Binds,
     blob_bind,
     clob_bind,
@@ -35,6 +36,7 @@ from agentmem.backends.oracle._values import (
     to_bound,
     to_micros,
     vector_bind,
+    with_short_texts,
 )
 
 _HEADS = f"""SELECT d.live_identity, d.document_id, d.version, d.fingerprint, d.chunks
@@ -224,7 +226,7 @@ class _Batch:
             if place in self._loaded
         ]
 
-    def document_rows(self) -> list[Binds]:
+    def document_rows(self) -> list[dict[str, Bind]]:
         """Return the rows of new versions."""
         return [
             {
@@ -240,7 +242,7 @@ class _Batch:
             for place, (document, stored) in self._new.items()
         ]
 
-    def chunk_rows(self) -> list[Binds]:
+    def chunk_rows(self) -> list[dict[str, Bind]]:
         """Return the rows of the new versions' chunks."""
         return [
             {
@@ -262,7 +264,7 @@ class _Batch:
             for text in (document.content[chunk.start : chunk.end],)
         ]
 
-    def _shared(self, document: DocumentToWrite, place: tuple[str, int]) -> Binds:
+    def _shared(self, document: DocumentToWrite, place: tuple[str, int]) -> dict[str, Bind]:
         window = self._windows[place]
         return {
             "tenant": self._tenant,
@@ -338,6 +340,6 @@ async def write_batch(
     shortened = batch.shortened()
     await transaction.executemany(_SHORTEN_DOCUMENT, shortened)
     await transaction.executemany(_SHORTEN_CHUNKS, shortened)
-    await transaction.executemany(INSERT_DOCUMENT, batch.document_rows())
-    await transaction.executemany(INSERT_CHUNK, batch.chunk_rows())
+    await transaction.executemany(INSERT_DOCUMENT, with_short_texts(batch.document_rows()))
+    await transaction.executemany(INSERT_CHUNK, with_short_texts(batch.chunk_rows()))
     return written

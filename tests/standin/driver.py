@@ -100,7 +100,7 @@ class Connection:
         self.username = user
         self.version = "23.26.0.0.0"
         self.thin = True
-        server.sessions.add(self._session.number)
+        server.sessions[self._session.number] = self._session
 
     @property
     def session(self) -> Session:
@@ -155,9 +155,18 @@ class Connection:
         self._count_lobs(
             [op.parameters for op in pipeline.operations if isinstance(op.parameters, dict)], {}
         )
-        return await self._trip(text, lambda: [self._operation(op) for op in pipeline.operations])
+        return await self._trip(
+            text, lambda: [self._operation(op) for op in pipeline.operations], pipeline=True
+        )
 
     def _operation(self, operation: oracledb.PipelineOp) -> PipelineResult:
+        text = operation.statement or operation.name or "commit"
+        self._server.fault(text, after=False)
+        result = self._operated(operation)
+        self._server.fault(text, after=True)
+        return result
+
+    def _operated(self, operation: oracledb.PipelineOp) -> PipelineResult:
         kind = operation.op_type
         if kind == oracledb.PIPELINE_OP_TYPE_CALL_PROC:
             self._server.call(self._session, operation.name or "", list(operation.parameters or []))
@@ -201,7 +210,7 @@ class Connection:
         self._session.close()
         self._session.dead = True
         self._free_writer()
-        self._server.sessions.discard(self._session.number)
+        self._server.sessions.pop(self._session.number, None)
 
     def _free_writer(self) -> None:
         if self._holds_writer:
@@ -227,7 +236,7 @@ class Connection:
                 if declared or (name in names and value is not None):
                     self._server.round_trips += 2
 
-    async def _trip(self, text: str, work: Callable[[], T]) -> T:
+    async def _trip(self, text: str, work: Callable[[], T], *, pipeline: bool = False) -> T:
         """Go to the server and back once."""
         server, session = self._server, self._session
         if session.dead:
@@ -238,10 +247,12 @@ class Connection:
         server.round_trips += 1
         server.log.append((session.number, text))
         try:
-            server.fault(text, after=False)
             await self._wait()
+            if not pipeline:
+                server.fault(text, after=False)
             result = await _finished(work)
-            server.fault(text, after=True)
+            if not pipeline:
+                server.fault(text, after=True)
         except asyncio.CancelledError:
             if server.break_fails:
                 self.end()

@@ -46,6 +46,8 @@ class StandIn:
 
     Attributes
     ----------
+    sessions
+        The open sessions, by number.
     round_trips
         How often a client has waited for an answer.
     log
@@ -65,7 +67,7 @@ class StandIn:
         self.catalog = Catalog(self.database)
         self.round_trips = 0
         self.log: list[tuple[int, str]] = []
-        self.sessions: set[int] = set()
+        self.sessions: dict[int, Any] = {}
         self.killed: set[int] = set()
         self.checked_out = 0
         self.down = False
@@ -132,7 +134,7 @@ class StandIn:
 
     def kill_sessions(self) -> None:
         """Kill every session; its client notices at the next call."""
-        self.killed |= self.sessions
+        self.killed |= self.sessions.keys()
 
     @property
     def writer(self) -> asyncio.Lock:
