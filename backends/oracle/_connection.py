@@ -1,4 +1,4 @@
-"""The connection pool: every statement runs for one tenant, and no connection remembers one.
+"""Connections: every statement runs for one tenant, and no connection remembers one.
 
 A pooled connection keeps its session's state. So the tenant is set before the first statement and
 cleared before the connection goes back; when clearing fails, or the work was cancelled, the
@@ -20,10 +20,10 @@ from agentmem.backends.oracle._errors import (
     is_lost,
     is_passing,
     is_race,
-    store_errors,
     translated,
 )
 from agentmem.backends.oracle._names import SESSION_PACKAGE
+from agentmem.backends.oracle._pools import PoolLease
 from agentmem.backends.oracle._target import Target
 from agentmem.backends.oracle._values import Bind, Binds, Typed
 from agentmem.errors import NotOpenError, StoreLockedError, StoreUnavailableError
@@ -41,7 +41,7 @@ class MovedError(Exception):
 
 
 class Database:
-    """A pool of connections that works for one tenant.
+    """Works on the pool for one tenant.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Database:
     def __init__(self, target: Target, tenant: str) -> None:
         self._target = target
         self._tenant = tenant
-        self._pool: oracledb.AsyncConnectionPool | None = None
+        self._lease: PoolLease | None = None
         self._returns: set[asyncio.Task[None]] = set()
         package = f"{target.owner}.{SESSION_PACKAGE}"
         self._set_tenant, self._clear_tenant = f"{package}.set_tenant", f"{package}.clear_tenant"
@@ -65,32 +65,16 @@ class Database:
         return self._target.owner
 
     def open(self) -> None:
-        """Make the pool. Connections are made when they are needed."""
-        target = self._target
-        with store_errors(f"open a memory on {target.place!r}"):
-            self._pool = oracledb.create_pool_async(
-                user=target.user,
-                password=target.password,
-                dsn=target.dsn,
-                min=target.pool_min,
-                max=target.pool_max,
-                increment=1,
-                getmode=oracledb.POOL_GETMODE_TIMEDWAIT,
-                wait_timeout=round(target.pool_timeout * 1000),
-                tcp_connect_timeout=target.connect_timeout,
-                stmtcachesize=64,
-                session_callback=self._prepare,
-                **target.extra,
-            )
+        """Take hold of the pool. Connections are made when they are needed."""
+        self._lease = PoolLease(self._target)
 
     async def close(self) -> None:
-        """Close every connection. Closing twice is harmless."""
-        pool, self._pool = self._pool, None
+        """Let the pool go. Closing twice is harmless."""
+        lease, self._lease = self._lease, None
         if self._returns:
             await asyncio.wait(self._returns)
-        if pool is not None:
-            with store_errors("close the memory"):
-                await pool.close(force=True)
+        if lease is not None:
+            await lease.close()
 
     async def fetch(self, action: str, sql: str, binds: Binds) -> list[Row]:
         """Return all rows of a query, in one round trip. `action` is for messages."""
@@ -190,19 +174,12 @@ class Database:
             pause = _FIRST_PAUSE * 2 ** min(races + faults - 1, 5)
             await asyncio.sleep(random.uniform(0.5, 1.0) * pause)
 
-    async def _prepare(self, connection: oracledb.AsyncConnection, tag: str | None) -> None:
-        """Set up a new session: whose tables, how texts compare, and how long to wait."""
-        connection.call_timeout = round(self._target.call_timeout * 1000)
-        with connection.cursor() as cursor:
-            await cursor.execute(f"ALTER SESSION SET CURRENT_SCHEMA = {self.owner}")
-            await cursor.execute("ALTER SESSION SET NLS_COMP = BINARY NLS_SORT = BINARY")
-
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[oracledb.AsyncConnection]:
         """Lend a connection; it comes back without a tenant or not at all."""
-        if self._pool is None:
+        if self._lease is None:
             raise NotOpenError("the store is not open")
-        pool = self._pool
+        pool = self._lease.pool
         async with asyncio.timeout(self._target.pool_timeout + self._target.connect_timeout):
             connection = await pool.acquire()
         try:

@@ -12,6 +12,7 @@ from agentmem.backends.oracle._doctor import Check, Doctor
 from agentmem.backends.oracle._errors import store_errors
 from agentmem.backends.oracle._meta import Lexer, Meta, VectorIndex
 from agentmem.backends.oracle._names import simple_name
+from agentmem.backends.oracle._pools import prepare_session
 from agentmem.backends.oracle._schema import Plan, Step, steps
 from agentmem.backends.oracle._setup import (
     LogOn,
@@ -120,6 +121,6 @@ async def examine(target: Target, rerank_model: str | None = None) -> list[Check
     who = LogOn(target.user, target.password, target.dsn, target.extra)
     async with connected(who) as connection:
         with store_errors("check the database"):
-            await connection.execute(f"ALTER SESSION SET CURRENT_SCHEMA = {target.owner}")
+            await prepare_session(connection, target)
         model = None if rerank_model is None else simple_name(rerank_model, "a model")
         return await Doctor(connection, target.owner, model).run()
