@@ -76,11 +76,11 @@ class Searcher:
             connection, snapshot, mask, None if every else scope_ids, request
         )
         details["lexical_ms"] = clock.lap()
-        items = _union(connection, near, similarities, found, scores)
-        _complete_similarities(connection, snapshot, items, request.vector)
-        return Candidates(
-            items=items, vector_pool=len(near), lexical_pool=len(found), details=details
+        items, pools = _union(
+            connection, _pairs(near, similarities), _pairs(found, scores), request.pool
         )
+        _complete_similarities(connection, snapshot, items, request.vector)
+        return Candidates(items=items, vector_pool=pools[0], lexical_pool=pools[1], details=details)
 
     def _lexical_pool(
         self,
@@ -113,8 +113,8 @@ class Searcher:
             if len(rows) < limit or _is_settled(pool[1], scores, request.pool):
                 break
             limit *= _WIDEN
-        order = np.lexsort((pool[0], -pool[1]))[: request.pool]
-        return pool[0][order], pool[1][order]
+        best = _best(pool[1], request.pool)
+        return pool[0][best], pool[1][best]
 
 
 def _is_settled(kept: Scores, found: Scores, wanted: int) -> bool:
@@ -177,14 +177,11 @@ def _similarities(matrix: Vector, places: Rows, rows: int, vector: Vector) -> Sc
 
 
 def _best(scores: Scores, limit: int) -> Rows:
-    """Return the places of the `limit` highest scores, best first, ties by place."""
-    if len(scores) > limit:
-        cut = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        places = np.flatnonzero(scores >= cut)
-    else:
-        places = np.arange(len(scores))
-    order = np.lexsort((places, -scores[places]))[:limit]
-    return places[order]
+    """Return the places of the `limit` highest scores and of those that tie with the last."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    cut = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    return np.flatnonzero(scores >= cut)
 
 
 def _nearest_on_disk(
@@ -192,40 +189,49 @@ def _nearest_on_disk(
 ) -> tuple[Rows, Scores]:
     found = list(
         connection.execute(
-            "SELECT chunk_row, ROUND(1.0 - vec_distance_cosine(embedding, ?), 6) AS similarity "
-            "FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?)) "
-            "ORDER BY similarity DESC, chunk_row LIMIT ?",
-            (vector.tobytes(), json.dumps(rows.tolist()), limit),
+            "SELECT chunk_row, ROUND(1.0 - vec_distance_cosine(embedding, ?), 6) "
+            "FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?))",
+            (vector.tobytes(), json.dumps(rows.tolist())),
         )
     )
-    return (
-        np.array([row[0] for row in found], dtype=np.int64),
-        np.array([row[1] for row in found], dtype=np.float64),
-    )
+    rows = np.array([row[0] for row in found], dtype=np.int64)
+    similarities = np.array([row[1] for row in found], dtype=np.float64)
+    best = _best(similarities, limit)
+    return rows[best], similarities[best]
 
 
 def _union(
-    connection: apsw.Connection, near: Rows, similarities: Scores, found: Rows, scores: Scores
-) -> list[Candidate]:
-    """Return one candidate for each row of either pool, with its ranks."""
-    rows = np.union1d(near, found).tolist()
-    items = {
+    connection: apsw.Connection,
+    near: Sequence[tuple[int, float]],
+    found: Sequence[tuple[int, float]],
+    pool: int,
+) -> tuple[list[Candidate], tuple[int, int]]:
+    """Return one candidate for each row of either pool with its ranks, and the pools' sizes.
+
+    Ties at the end of a pool are cut in the order of ids, as on every engine.
+    """
+    rows = sorted({row for row, _ in (*near, *found)})
+    known = {
         row[0]: Candidate(id=chunk_id(row[1], row[2], row[3]), handle=row[0])
         for row in connection.execute(_IDS, (json.dumps(rows),))
     }
-    by_similarity = sorted(
-        ((-similarity, items[row].id, row) for row, similarity in _pairs(near, similarities)
-         if row in items),
-    )  # fmt: skip
-    for rank, (similarity, _, row) in enumerate(by_similarity, start=1):
-        items[row].similarity, items[row].vector_rank = -similarity, rank
+
+    def best(scored: Sequence[tuple[int, float]]) -> list[tuple[Candidate, float]]:
+        there = [(known[row], score) for row, score in scored if row in known]
+        return sorted(there, key=lambda pair: (-pair[1], pair[0].id))[:pool]
+
+    items: dict[str, Candidate] = {}
+    nearest, wordiest = best(near), best(found)
+    for rank, (item, similarity) in enumerate(nearest, start=1):
+        item.similarity, item.vector_rank = similarity, rank
+        items[item.id] = item
     rank, last = 0, None
-    for row, score in _pairs(found, scores):
-        if row in items:
-            rank += score != last
-            last = score
-            items[row].lexical_score, items[row].lexical_rank = score, rank
-    return list(items.values())
+    for item, score in wordiest:
+        rank += score != last
+        last = score
+        item.lexical_score, item.lexical_rank = score, rank
+        items[item.id] = item
+    return list(items.values()), (len(nearest), len(wordiest))
 
 
 def _pairs(rows: Rows, scores: Scores) -> list[tuple[int, float]]:

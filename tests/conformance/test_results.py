@@ -7,7 +7,7 @@ import re
 import pytest
 
 from agentmem import Document, InvalidInputError, Memory
-from tests.support import SetClock, texts
+from tests.support import MakeMemory, SetClock, texts
 
 
 async def test_case_31_the_same_text_has_similarity_1(real_memory: Memory) -> None:
@@ -122,3 +122,13 @@ async def test_k_larger_than_the_pools(memory: Memory) -> None:
     await memory.write([f"tide w{n}" for n in range(300)])
     result = await memory.search("tide", k=300, token_budget=10**6)
     assert len(set(texts(result))) == 300
+
+
+async def test_ties_at_the_end_of_a_pool_are_cut_in_the_order_of_ids(
+    make_memory: MakeMemory,
+) -> None:
+    async with make_memory(reranker="none") as memory:
+        written = await memory.write([Document("tide", key=f"k{n}") for n in range(150)])
+        result = await memory.search("tide", k=1, explain=True)
+        candidates = {e.document_id for e in result.trace.explanations or ()}
+        assert candidates == set(sorted(written.ids)[:100])
