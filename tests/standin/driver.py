@@ -400,4 +400,6 @@ class Pool:
         self._closed = True
         for connection in [*self._free, *self._given]:
             connection.end()
+        self._server.checked_out -= len(self._given)
         self._free.clear()
+        self._given.clear()

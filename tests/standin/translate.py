@@ -207,7 +207,7 @@ def _functions(result: Translated, catalog: Catalog) -> Callable[[exp.Expr], exp
 
     def one(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.DPipe):
-            return exp.func("CONCAT", node.this, node.expression)
+            return exp.Anonymous(this="CONCAT", expressions=[node.this, node.expression])
         if not isinstance(node, exp.Anonymous):
             return node
         name = node.name.upper()
