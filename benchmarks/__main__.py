@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from benchmarks._datasets import DataError, Dataset, load_dataset
+from benchmarks._stores import Store
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Measure agentmem on this machine."
@@ -45,6 +46,9 @@ def quality(
     queries: Annotated[
         Path | None, typer.Option(help="Another file of questions than DIR/queries.jsonl.")
     ] = None,
+    backend: Annotated[
+        Store, typer.Option(help="embedded, standin (not Oracle; see its text) or oracle.")
+    ] = Store.EMBEDDED,
     out: Out = _RESULTS,
 ) -> None:
     """Measure quality and milliseconds of each stage on an evaluation set.
@@ -56,7 +60,7 @@ def quality(
 
     wanted = set(categories.split(",")) if _is_numbered(queries or data / "queries.jsonl") else None
     dataset = load_dataset(data, questions=queries, categories=wanted, limit=limit)
-    asyncio.run(run_quality(dataset, reranker=reranker, out=out, console=console))
+    asyncio.run(run_quality(dataset, reranker=reranker, store=backend, out=out, console=console))
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from agentmem import Explanation, Memory, SearchResult, Settings
 from benchmarks._datasets import Dataset, Query
 from benchmarks._measures import HEADERS, RANKINGS, measure, percentiles
 from benchmarks._record import Record
+from benchmarks._stores import Store, opened_store
 
 _DEEP = 100
 _SHOWN = 10
@@ -37,24 +37,46 @@ class Outcome:
 
 
 async def run_quality(
-    dataset: Dataset, *, reranker: str, out: Path | None, console: Console
+    dataset: Dataset, *, reranker: str, store: Store, out: Path | None, console: Console
 ) -> Outcome:
-    """Write the set into a fresh memory, ask every question and print the tables."""
-    with tempfile.TemporaryDirectory(prefix="agentmem-") as folder:
-        place = Path(folder) / "memory"
-        async with Memory(place, reranker=reranker) as memory:
-            await _fill(memory, dataset, console)
-            # What fusion cuts is not explained; a second view on the same folder, which cuts
-            # nothing, gives each pool its whole ranking.
-            pools = Settings(url=str(place), fused=_UNCUT, reranker="none")
-            async with Memory(pools) as uncut:
-                outcome = await _ask(memory, uncut, dataset, console)
+    """Write the set into a fresh memory, ask every question and print the tables.
+
+    For another store than the embedded one, the vector rankings of both are compared as well.
+    """
+    outcome = await _measured(dataset, reranker, store, console)
+    if store is Store.STANDIN:
+        console.print("Store: the tests' stand-in, which is not Oracle; its times mean nothing.")
     _print_quality(dataset, outcome, console)
     print_timings(outcome.timings, console)
+    if store is not Store.EMBEDDED:
+        embedded = await _measured(dataset, reranker, Store.EMBEDDED, console)
+        _compare(outcome, embedded, console)
     if out is not None:
-        _keep(dataset, outcome, reranker, out)
+        _keep(dataset, outcome, reranker, store, out)
         console.print(f"Raw results: {out}")
     return outcome
+
+
+async def _measured(dataset: Dataset, reranker: str, store: Store, console: Console) -> Outcome:
+    async with opened_store(store) as place:
+        async with Memory(Settings(**place, reranker=reranker)) as memory:
+            await _fill(memory, dataset, console)
+            # What fusion cuts is not explained; a second view on the same store, which cuts
+            # nothing, gives each pool its whole ranking.
+            pools = Settings(**place, fused=_UNCUT, reranker="none")
+            async with Memory(pools) as uncut:
+                outcome = await _ask(memory, uncut, dataset, console)
+            if store is Store.ORACLE:
+                await memory.forget(everything=True, purge=True)
+    return outcome
+
+
+def _compare(outcome: Outcome, embedded: Outcome, console: Console) -> None:
+    """Print for how many questions the vector pool has the same documents in the same order."""
+    name = "vector"
+    mine, theirs = outcome.rankings[name], embedded.rankings[name]
+    same = sum([k for k, _ in mine[q]] == [k for k, _ in theirs[q]] for q in theirs)
+    console.print(f"The vector ranking is that of the embedded store for {same} of {len(theirs)}.")
 
 
 async def _fill(memory: Memory, dataset: Dataset, console: Console) -> None:
@@ -178,8 +200,8 @@ def print_timings(timings: Sequence[tuple[str, str, float]], console: Console) -
     console.print(table)
 
 
-def _keep(dataset: Dataset, outcome: Outcome, reranker: str, out: Path) -> None:
-    settings = {"reranker": reranker, "k": _SHOWN}
+def _keep(dataset: Dataset, outcome: Outcome, reranker: str, store: Store, out: Path) -> None:
+    settings = {"reranker": reranker, "k": _SHOWN, "backend": store.value}
     with Record(out, kind="quality", dataset=dataset.name, settings=settings) as record:
         record.add_rankings(
             (

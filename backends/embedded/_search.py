@@ -31,6 +31,8 @@ Scores = NDArray[np.float64]
 _FEW = 256
 _WIDEN = 8
 _DIGITS = 6
+_ROUGH_ERROR = 4e-6
+"""More than what single precision and rounding can make of a similarity."""
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.float64)
 
@@ -161,27 +163,38 @@ def _vector_pool(
     rows = snapshot.column("chunk_row")[places]
     if snapshot.matrix is None:
         return _nearest_on_disk(connection, rows, request.vector, request.pool)
-    similarities = _similarities(snapshot.matrix, places, snapshot.rows, request.vector)
-    best = _best(similarities, request.pool)
-    return rows[best], similarities[best]
+    rough = _rough(snapshot.matrix, places, snapshot.rows, request.vector)
+    best = _best(rough, request.pool, slack=_ROUGH_ERROR)
+    return rows[best], _cosines(snapshot.matrix[places[best]], request.vector)
 
 
-def _similarities(matrix: Vector, places: Rows, rows: int, vector: Vector) -> Scores:
+def _rough(matrix: Vector, places: Rows, rows: int, vector: Vector) -> Scores:
+    """Return similarities in single precision, good enough to find the best by."""
     # Reading the matrix once in order beats gathering scattered rows from about a quarter on.
     if len(places) * 4 >= rows:
         values = (matrix[:rows] @ vector)[places]
     else:
         values = matrix[places] @ vector
-    exact: Scores = values.astype(np.float64)
-    return exact.round(_DIGITS)
+    return values.astype(np.float64)
 
 
-def _best(scores: Scores, limit: int) -> Rows:
-    """Return the places of the `limit` highest scores and of those that tie with the last."""
+def _cosines(vectors: Vector, vector: Vector) -> Scores:
+    """Return cosine similarities in double precision, rounded: the same on every engine."""
+    exact, query = vectors.astype(np.float64), vector.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(query)
+    values: Scores = (exact @ query) / np.maximum(lengths, np.finfo(np.float64).tiny)
+    return values.round(_DIGITS)
+
+
+def _best(scores: Scores, limit: int, slack: float = 0.0) -> Rows:
+    """Return the places of the `limit` highest scores and of those that tie with the last.
+
+    Scores tie when they differ by no more than `slack`.
+    """
     if len(scores) <= limit:
         return np.arange(len(scores))
     cut = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-    return np.flatnonzero(scores >= cut)
+    return np.flatnonzero(scores >= cut - slack)
 
 
 def _nearest_on_disk(
@@ -189,15 +202,23 @@ def _nearest_on_disk(
 ) -> tuple[Rows, Scores]:
     found = list(
         connection.execute(
-            "SELECT chunk_row, ROUND(1.0 - vec_distance_cosine(embedding, ?), 6) "
+            "SELECT chunk_row, 1.0 - vec_distance_cosine(embedding, ?) "
             "FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?))",
             (vector.tobytes(), json.dumps(rows.tolist())),
         )
     )
     rows = np.array([row[0] for row in found], dtype=np.int64)
-    similarities = np.array([row[1] for row in found], dtype=np.float64)
-    best = _best(similarities, limit)
-    return rows[best], similarities[best]
+    rough = np.array([row[1] for row in found], dtype=np.float64)
+    best = rows[_best(rough, limit, slack=_ROUGH_ERROR)]
+    stored = dict(
+        connection.execute(
+            "SELECT chunk_row, embedding FROM vectors "
+            "WHERE chunk_row IN (SELECT value FROM json_each(?))",
+            (json.dumps(best.tolist()),),
+        )
+    )
+    vectors = np.frombuffer(b"".join(stored[row] for row in best.tolist()), dtype="<f4")
+    return best, _cosines(vectors.reshape(len(best), len(vector)), vector)
 
 
 def _union(
@@ -252,7 +273,7 @@ def _complete_similarities(
     if snapshot.matrix is None:
         rows, values = _nearest_on_disk(connection, rows, vector, len(rows))
     else:
-        values = _similarities(snapshot.matrix, snapshot.positions(rows), 1 << 62, vector)
+        values = _cosines(snapshot.matrix[snapshot.positions(rows)], vector)
     for row, similarity in _pairs(rows, values):
         missing[row].similarity = similarity
 
