@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from agentmem.models._files import BUNDLED, ModelFiles, find_files
 from agentmem.models._session import OnnxModel, cut
 from agentmem.models.base import Encoding, Floats, TokenVectors
 
-_SENTENCE = "sentence_embedding"
+SENTENCE = "sentence_embedding"
 _TOKENS = "token_vectors"
 _STATES = ("last_hidden_state", "token_embeddings")
 _WEIGHTS = "token_weights.npy"
@@ -72,8 +72,8 @@ class OnnxEmbedder:
         declared = files.setting("token_dimensions", "model.json")
         self._token_dimensions = int(declared) if declared else None
         self._limit = max_tokens or files.max_tokens()
-        self._query_prefix = _prefix(files, "query", query_prefix)
-        self._passage_prefix = _prefix(files, "passage", passage_prefix)
+        self._query_prefix = prefix_of(files, "query", query_prefix)
+        self._passage_prefix = prefix_of(files, "passage", passage_prefix)
         self._id = f"{files.name}@{files.digest()}"
 
     @property
@@ -177,7 +177,8 @@ class OnnxEmbedder:
         )
 
     def _sentence_vector(self, outputs: dict[str, Any]) -> Floats:
-        found = outputs[_SENTENCE] if _SENTENCE in outputs else self._pooled(outputs)
+        name = sentence_output(outputs, self._model.files.name)
+        found = outputs[name] if name == SENTENCE else self._pooled(outputs, name)
         vector = np.asarray(found[0], dtype=np.float32)
         if vector.shape != (self._dimensions,):
             raise ModelError(
@@ -187,33 +188,41 @@ class OnnxEmbedder:
         unit: Floats = vector / max(float(np.linalg.norm(vector)), _TINY)
         return unit
 
-    def _pooled(self, outputs: dict[str, Any]) -> NDArray[np.float32]:
-        name = next((name for name in _STATES if name in outputs), None)
-        if name is None:
-            raise ModelError(
-                f"the graph of {self._model.files.name!r} is no embedder: it has none of the "
-                f"outputs {_SENTENCE!r}, {_STATES[0]!r} and {_STATES[1]!r}"
-            )
+    def _pooled(self, outputs: dict[str, Any], name: str) -> NDArray[np.float32]:
         return _POOLS[self._pooling](np.asarray(outputs[name], dtype=np.float32))
 
     @cached_property
     def _pooling(self) -> str:
-        """How hidden states become one vector: model.json's word, else the published setting."""
-        files = self._model.files
-        chosen = files.configs[_POOLING]
-        # The mean by the root of the length points where the mean does.
-        flags = {
-            "mean" if name.startswith("pooling_mode_mean_") else name.split("_")[2]
-            for name, value in chosen.items()
-            if name.startswith("pooling_mode_") and value
-        }
-        pooling = files.setting("pooling", "model.json") or "+".join(sorted(flags)) or "mean"
-        if pooling not in _POOLS:
-            raise ModelError(
-                f"the model {files.name!r} pools by {pooling!r}, which is not known here; "
-                f"known are {', '.join(_POOLS)}. Export it with an output {_SENTENCE!r}"
-            )
-        return str(pooling)
+        return pooling_of(self._model.files)
+
+
+def sentence_output(names: Iterable[str], model: str) -> str:
+    """Return the output that sentence vectors come from: themselves, or hidden states."""
+    name = next((name for name in (SENTENCE, *_STATES) if name in names), None)
+    if name is None:
+        raise ModelError(
+            f"the graph of {model!r} is no embedder: it has none of the outputs {SENTENCE!r}, "
+            f"{_STATES[0]!r} and {_STATES[1]!r}"
+        )
+    return name
+
+
+def pooling_of(files: ModelFiles) -> str:
+    """Return how hidden states become one vector: model.json's word, else the published setting."""
+    chosen = files.configs[_POOLING]
+    # The mean by the root of the length points where the mean does.
+    flags = {
+        "mean" if name.startswith("pooling_mode_mean_") else name.split("_")[2]
+        for name, value in chosen.items()
+        if name.startswith("pooling_mode_") and value
+    }
+    pooling = files.setting("pooling", "model.json") or "+".join(sorted(flags)) or "mean"
+    if pooling not in _POOLS:
+        raise ModelError(
+            f"the model {files.name!r} pools by {pooling!r}, which is not known here; "
+            f"known are {', '.join(_POOLS)}. Export it with an output {SENTENCE!r}"
+        )
+    return str(pooling)
 
 
 def _declared_dimensions(files: ModelFiles) -> int:
@@ -229,7 +238,8 @@ def _declared_dimensions(files: ModelFiles) -> int:
     return int(declared)
 
 
-def _prefix(files: ModelFiles, kind: str, given: str | None) -> str:
+def prefix_of(files: ModelFiles, kind: str, given: str | None) -> str:
+    """Return what is put before each text of a kind: what is given, else the model's setting."""
     if given is not None:
         return given
     declared = files.setting(f"{kind}_prefix", "model.json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -90,7 +90,9 @@ class CrossEncoderReranker:
         return both.ids, both.type_ids
 
     def _score(self, pair: tuple[list[int], list[int]]) -> float:
-        logits = np.asarray(self._logits(self._model.run(*pair)), dtype=np.float64).ravel()
+        outputs = self._model.run(*pair)
+        name = logits_output([*outputs], self._model.files.name)
+        logits = np.asarray(outputs[name], dtype=np.float64).ravel()
         if len(logits) == 1:
             return float(logits[0])
         if len(logits) == 2:
@@ -100,13 +102,15 @@ class CrossEncoderReranker:
             "a reranker gives one or two"
         )
 
-    def _logits(self, outputs: dict[str, Any]) -> Any:
-        for name in _LOGITS:
-            if name in outputs:
-                return outputs[name]
-        if len(outputs) == 1:
-            return next(iter(outputs.values()))
-        raise ModelError(
-            f"the graph of {self._model.files.name!r} has the outputs {', '.join(outputs)}, "
-            f"and none is called {' or '.join(_LOGITS)}"
-        )
+
+def logits_output(names: Sequence[str], model: str) -> str:
+    """Return the output that holds the logits of a pair."""
+    for name in _LOGITS:
+        if name in names:
+            return name
+    if len(names) == 1:
+        return names[0]
+    raise ModelError(
+        f"the graph of {model!r} has the outputs {', '.join(names)}, "
+        f"and none is called {' or '.join(_LOGITS)}"
+    )
