@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -148,6 +149,73 @@ def doctor(
             )
     if any(check.state == "fault" for check in checks):
         raise typer.Exit(1)
+
+
+@app.command()
+def models(
+    out: Annotated[Path, typer.Option(help="Folder for the graphs.")] = Path("oracle-models"),
+    embedder: Annotated[
+        str | None, typer.Option(help="Folder or hub id; the bundled embedder when not given.")
+    ] = None,
+    reranker: Annotated[
+        str | None, typer.Option(help="Folder or hub id of a cross-encoder.")
+    ] = None,
+    load: Annotated[
+        bool, typer.Option("--load", help="Load them into the owner's schema as well.")
+    ] = False,
+    owner: Owner = "mem_owner",
+    url: Url = None,
+) -> None:
+    """Build the graphs that the database can run: texts in, a vector or a score out.
+
+    They are called mem_embedder and mem_reranker in the database. Each is compared with the
+    client's own model before it counts as built.
+    """
+    from agentmem.backends.oracle import admin, read_target
+    from agentmem.models.database_graphs import build_cross_encoder, build_embedder
+
+    out.mkdir(parents=True, exist_ok=True)
+    built = {"mem_embedder": build_embedder(embedder, out / "mem_embedder.onnx")}
+    if reranker is not None:
+        built["mem_reranker"] = build_cross_encoder(reranker, out / "mem_reranker.onnx")
+    for name, graph in built.items():
+        (out / f"{name}.json").write_text(json.dumps(graph.metadata, indent=2), encoding="utf-8")
+        domains = ", ".join(graph.domains)
+        console.print(
+            f"{graph.path}: {graph.bytes:,} bytes, opset {graph.opset}, operators of {domains}"
+        )
+    least = asyncio.run(_least_cosine(embedder, out / "mem_embedder.onnx"))
+    console.print(f"least cosine between graph and client: {least:.4f}")
+    if not load:
+        return
+    target = read_target(_settings(url))
+    who = admin.log_on(target, owner, _secret("OWNER_PASSWORD", owner))
+    for name, graph in built.items():
+        asyncio.run(admin.load_model(who, name, graph.path.read_bytes(), graph.metadata))
+        console.print(f"loaded {name} into {owner}")
+
+
+_SAMPLES = [
+    "A cup of tea, please.",
+    "ERR-4711: connection reset by peer",
+    "東京タワーに行きました。",
+    "Crème brûlée à la carte",
+    "🦉 owls hunt at night " * 40,
+    ".",
+]
+
+
+async def _least_cosine(embedder: str | None, graph: Path) -> float:
+    """Return how near the graph's vectors are to the client's, at the least."""
+    from agentmem.models.database_graphs import verify_embedder
+    from agentmem.models.registry import DEFAULT, load_embedder
+
+    client = load_embedder(embedder or DEFAULT)
+    try:
+        report = await verify_embedder(graph, client, _SAMPLES)
+    finally:
+        await client.close()
+    return report.least
 
 
 def _settings(url: str | None) -> Settings:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, get_args
 
 import oracledb
 
+from agentmem.backends.oracle._connection import Transaction
 from agentmem.backends.oracle._doctor import Check, Doctor
 from agentmem.backends.oracle._errors import store_errors
 from agentmem.backends.oracle._meta import Lexer, Meta, VectorIndex
@@ -25,11 +27,19 @@ from agentmem.backends.oracle._setup import (
     states,
 )
 from agentmem.backends.oracle._target import Target
+from agentmem.backends.oracle._values import Bind, blob_bind
 from agentmem.errors import ConfigurationError
 
+_MODELS = "SELECT COUNT(*) FROM user_mining_models m WHERE m.model_name = :name"
+_DROP_MODEL = "BEGIN DBMS_VECTOR.DROP_ONNX_MODEL(model_name => :name, force => TRUE); END;"
+_LOAD_MODEL = (
+    "BEGIN DBMS_VECTOR.LOAD_ONNX_MODEL(model_name => :name, model_data => :data, "
+    "metadata => JSON(:meta)); END;"
+)
+
 __all__ = [
-    "Check", "LogOn", "Plan", "SetUp", "Step", "StepState", "examine", "log_on", "make_meta",
-    "make_plan", "script", "steps",
+    "Check", "LogOn", "Plan", "SetUp", "Step", "StepState", "examine", "load_model", "log_on",
+    "make_meta", "make_plan", "script", "steps",
 ]  # fmt: skip
 
 
@@ -114,6 +124,28 @@ class SetUp:
         with store_errors("look for the owner"):
             rows = await admin.fetchall(*found)
         return bool(rows[0][0])
+
+
+async def load_model(owner: LogOn, name: str, graph: bytes, metadata: Mapping[str, Any]) -> None:
+    """Load an ONNX graph into the owner's schema, in the place of an older one of that name.
+
+    Parameters
+    ----------
+    owner
+        Log-on of the schema's owner, who needs CREATE MINING MODEL.
+    name
+        Name of the model in the database.
+    graph, metadata
+        The file's bytes, and what the database must be told about its inputs and outputs.
+    """
+    async with connected(owner) as connection:
+        work = Transaction(connection)
+        binds: dict[str, Bind] = {"name": simple_name(name, "a model").upper()}
+        with store_errors(f"load the model {name!r}"):
+            if (await work.fetch(_MODELS, binds))[0][0]:
+                await work.execute(_DROP_MODEL, binds)
+            binds |= {"data": blob_bind(graph), "meta": json.dumps(dict(metadata))}
+            await work.execute(_LOAD_MODEL, binds)
 
 
 async def examine(target: Target, rerank_model: str | None = None) -> list[Check]:

@@ -279,8 +279,8 @@ Histories.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 LongHistories.TestCase.settings = settings(
-    max_examples=80,
-    stateful_step_count=50,
+    max_examples=40,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

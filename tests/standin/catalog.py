@@ -25,6 +25,7 @@ CREATE TABLE user_policies (
     chk_option VARCHAR, enable VARCHAR);
 CREATE TABLE ctx_user_preferences (pre_name VARCHAR);
 CREATE TABLE session_privs (privilege VARCHAR);
+CREATE TABLE user_mining_models (model_name VARCHAR);
 """
 
 

@@ -133,6 +133,9 @@ class Connection:
     def _run(
         self, sql: str, parameters: Mapping[str, Any], types: Mapping[str, Any], plain: bool
     ) -> Result:
+        if sql.startswith("BEGIN DBMS_VECTOR."):
+            self._server.model(sql, parameters, types)
+            return Result(None, 0)
         if self._server.catalog.run(sql):
             if sql == "COMMIT":
                 self._commit()

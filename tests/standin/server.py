@@ -7,7 +7,7 @@ import inspect
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -58,6 +58,8 @@ class StandIn:
         Whether a session dies when its call is cancelled.
     clock_ahead
         How far the server's clock is ahead.
+    loaded
+        Bytes and metadata of the models that were loaded, by name.
     models
         Functions that stand for models in the database, by name.
     """
@@ -75,6 +77,7 @@ class StandIn:
         self.break_fails = False
         self.clock_ahead = timedelta(0)
         self.models: dict[str, Callable[..., Any]] = {}
+        self.loaded: dict[str, tuple[bytes, Any]] = {}
         self._faults: list[Fault] = []
         self._index = TextIndex()
         self._lost: set[str] = set()
@@ -167,6 +170,20 @@ class StandIn:
     def _check_context(self, name: str, owner: str, package: str) -> None:
         if self.catalog.contexts.get(name.lower()) != f"{owner}.{package}":
             raise error("ORA-01031", "insufficient privileges")
+
+    def model(self, sql: str, values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+        """Load or drop a model."""
+        name = values["name"]
+        if "LOAD_ONNX_MODEL" in sql:
+            if name in self.loaded:
+                raise error("ORA-40200", "the model exists already")
+            if types.get("data") is not oracledb.DB_TYPE_BLOB:
+                raise error("ORA-06550", "PLS-00306: wrong types of arguments")
+            self.loaded[name] = values["data"], json.loads(values["meta"])
+            self.database.execute("INSERT INTO user_mining_models VALUES (?)", (name,))
+        else:
+            del self.loaded[name]
+            self.database.execute("DELETE FROM user_mining_models WHERE model_name = ?", (name,))
 
     # ------------------------------------------------------------------ text index
 

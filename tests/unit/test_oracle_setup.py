@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import oracledb
@@ -245,6 +246,18 @@ def test_ddl_prints_everything_and_no_password(command: Any) -> None:
 def test_a_local_url_is_refused(command: Any) -> None:
     result = command("doctor", "--url", "./memory")
     assert isinstance(result.exception, ConfigurationError)
+
+
+def test_models_are_built_and_loaded(standin: StandInStore, command: Any, tmp_path: Path) -> None:
+    assert command("init", "--url", URL, "--admin-user", "system", "--yes").exit_code == 0
+    for _ in range(2):  # a second time takes the place of the first
+        result = command("models", "--out", str(tmp_path), "--load", "--url", URL)
+        assert result.exit_code == 0, result.output
+    assert "least cosine between graph and client: 1.0000" in result.output
+    metadata = json.loads((tmp_path / "mem_embedder.json").read_text())
+    assert metadata["function"] == "embedding"
+    graph = (tmp_path / "mem_embedder.onnx").read_bytes()
+    assert standin.server.loaded == {"MEM_EMBEDDER": (graph, metadata)}
 
 
 async def test_a_second_run_of_a_step_does_no_harm(ready: StandInStore) -> None:
