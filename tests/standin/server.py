@@ -277,8 +277,6 @@ class StandIn:
         return [float(value) for value in self._model(model)(text)]
 
     def _model(self, name: str) -> Callable[..., Any]:
-        if name.lower() not in self.models:
-            raise LookupError(f"ORA-40284: model {name} does not exist")
         return self.models[name.lower()]
 
 

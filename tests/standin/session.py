@@ -84,6 +84,9 @@ class Session:
             name: binds.converted(name, value, types.get(name)) for name, value in values.items()
         }
         self._check(statement, sent)
+        missing = statement.models - self._server.models.keys()
+        if missing:
+            raise error("ORA-40284", f"model does not exist: {min(missing)}")
         parameters = self._parameters(statement, sent)
         try:
             self._database.execute(statement.sql, parameters)

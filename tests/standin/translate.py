@@ -46,6 +46,8 @@ class Translated:
         ``"SELECT"``, ``"INSERT"``, ``"UPDATE"`` or ``"DELETE"``, and what is changed.
     binds, parameters
         The names that the caller binds, and those in the translated text.
+    models
+        The models in the database that it runs.
     words
         Bind or literal of each CONTAINS.
     columns
@@ -62,6 +64,7 @@ class Translated:
     stored: dict[str, str] = field(default_factory=dict)
     sets_text: bool = False
     parameters: set[str] = field(default_factory=set)
+    models: set[str] = field(default_factory=set)
 
 
 def translate(sql: str, catalog: Catalog) -> Translated:
@@ -76,6 +79,7 @@ def translate(sql: str, catalog: Catalog) -> Translated:
         kind = "SELECT"
     target = tree.find(exp.Table).name.lower() if kind in ("INSERT", "UPDATE", "DELETE") else None  # type: ignore[union-attr]  # such statements have one
     result = Translated("", kind, target, binds)
+    result.models = {match[2].lower() for match in _MODEL.finditer(sql)}
     _check_tables(tree, catalog)
     _stored(tree, result, catalog)
     _outputs(tree, result, catalog)
