@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow torture check wheel lock bench clean
+.PHONY: help demo test slow torture oracle check wheel lock bench clean
 
 help:
 	@echo "make demo    write sample memories, ask questions, forget"
 	@echo "make test    run the tests"
 	@echo "make slow    run the long tests"
 	@echo "make torture let every storage step fail in turn: killed, I/O error, disk full"
+	@echo "make oracle  run the shared tests on a real Oracle Database (see docs/oracle.md)"
 	@echo "make check   formatting, lint, types, import contracts"
 	@echo "make wheel   build the wheel and the source archive into dist/"
 	@echo "make bench   measure the project's own question set"
@@ -39,6 +40,12 @@ slow: $(READY)
 torture: $(READY)
 	FAULT_STRIDE=1 $(BIN)/python -m pytest -m slow -s tests/faults
 
+oracle: $(READY)
+	@test -n "$$AGENTMEM_TEST_ORACLE_DSN" || \
+	  { echo "set AGENTMEM_TEST_ORACLE_DSN=system/password@host:1521/service"; exit 1; }
+	$(BIN)/python -m pytest -m oracle tests/oracle_server
+	$(BIN)/python -m pytest -k "oracle" tests/conformance
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -56,7 +63,8 @@ bench: $(READY)
 lock: $(READY)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-header --no-annotate --group dev --extra bench \
+	  --no-emit-index-url --no-header --no-annotate --group dev \
+	  --extra bench --extra oracle --extra oracle-models \
 	  --output-file requirements.lock pyproject.toml
 
 clean:

@@ -11,7 +11,7 @@ and of LabelEncoder (ai.onnx.ml). An encoder's operators stay as they are. The b
 standard operators only, its 8-bit products being DynamicQuantizeLinear and MatMulInteger; one that
 was optimised with fused operators of com.microsoft keeps them, and whether a database has those is
 not known. `BuiltGraph.domains` tells what a graph needs. 8-bit products also round a little
-otherwise from one runtime to the next, on the client as in a database: see docs/oracle-models.md.
+otherwise from one runtime to the next, on the client as in a database: see docs/oracle.md.
 
 Needs the extra ``agentmem[oracle-models]``.
 """
