@@ -77,6 +77,26 @@ def check_package() -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == {"agentmem"}, top
 
 
+async def ask_for_the_driver() -> None:
+    """Without the extra, an Oracle URL says what to install."""
+    try:
+        await agentmem.Memory("oracle://ada@localhost/service").open()
+    except agentmem.ConfigurationError as error:
+        said = str(error)
+    else:
+        said = "nothing"
+    assert "agentmem[oracle]" in said, said
+
+
+def check_command() -> None:
+    """Run the command line that was installed."""
+    command = Path(sys.executable).parent / "agentmem"
+    for arguments in (["--version"], ["--help"], ["oracle", "init", "--help"]):
+        done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip(), arguments
+
+
 def import_seconds() -> float:
     """Return the least time of an import in a fresh process: the least disturbed one."""
     runs = [
@@ -90,6 +110,8 @@ if __name__ == "__main__":
     check_package()
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(use(Path(folder) / "memory"))
+    asyncio.run(ask_for_the_driver())
+    check_command()
     seconds = import_seconds()
     assert seconds <= IMPORT_LIMIT, f"import agentmem took {seconds:.3f} s"
     print(
