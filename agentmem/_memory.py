@@ -46,7 +46,7 @@ from agentmem._types import (
 )
 from agentmem.backends.base import Selection
 from agentmem.config import Settings
-from agentmem.errors import ClosedError, DeadlineExceededError
+from agentmem.errors import CapabilityError, ClosedError, DeadlineExceededError
 
 if TYPE_CHECKING:
     from agentmem._chunking import Chunker
@@ -225,6 +225,7 @@ class Memory:
             valid_until=valid_until,
             expires_at=expires_at,
         )
+        self._check_writable("write")
         async with self._using() as parts:
             return WriteResult(
                 documents=tuple(await parts.ingest.write(content, defaults, on_progress))
@@ -314,6 +315,7 @@ class Memory:
         everything: bool = False,
         purge: bool = False,
         dry_run: bool = False,
+        confirm: bool = False,
     ) -> ForgetResult:
         """Forget documents with all their versions.
 
@@ -334,9 +336,13 @@ class Memory:
             (`ForgetResult.scan`). Cannot be undone.
         dry_run
             Only say what would be forgotten.
+        confirm
+            Forget more than `Settings.forget_limit` documents as well.
 
         Raises
         ------
+        ConfirmationError
+            So many documents need `confirm`; nothing was changed.
         InvalidInputError
             Nothing was named, or what was named does not go together.
         """
@@ -353,9 +359,15 @@ class Memory:
             everything=everything,
             purge=purge,
         )
+        if not dry_run:
+            self._check_writable("forget")
         async with self._using() as parts:
             outcome = await parts.backend.forget(
-                selection, at=to_micros(now), purge=purge, dry_run=dry_run
+                selection,
+                at=to_micros(now),
+                purge=purge,
+                dry_run=dry_run,
+                at_most=None if confirm else self._settings.forget_limit,
             )
         found = {document.document_id for document in outcome.documents}
         return ForgetResult(
@@ -408,6 +420,7 @@ class Memory:
         selection = visible_selection(
             self._tenant, self._clock(), user_id=user_id, ids=wanted, deleted=True
         )
+        self._check_writable("restore")
         async with self._using() as parts:
             restored = await parts.backend.restore(selection)
         return RestoreResult(
@@ -510,6 +523,8 @@ class Memory:
         VerifyResult
             Every fault by id, and whether it was repaired.
         """
+        if repair:
+            self._check_writable("repair")
         async with self._using() as parts:
             problems = await parts.backend.verify(repair=repair)
             if repair and any(p.kind in _REPAIRED_BY_MODEL for p in problems):
@@ -528,6 +543,7 @@ class Memory:
 
     async def compact(self) -> None:
         """Give back space that forgotten and superseded data no longer need."""
+        self._check_writable("compact")
         async with self._using() as parts:
             await parts.backend.compact()
 
@@ -536,6 +552,12 @@ class Memory:
         """The stages of a search, to be printed. The memory must be open."""
         self._lifecycle.check()
         return self._open_parts().pipeline
+
+    def _check_writable(self, what: str) -> None:
+        if self._settings.read_only:
+            raise CapabilityError(
+                f"could not {what}: this memory was opened read-only; open it without read_only"
+            )
 
     @asynccontextmanager
     async def _using(self) -> AsyncIterator[Parts]:

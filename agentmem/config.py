@@ -80,6 +80,10 @@ class Settings(BaseSettings):
     understand_timeout: float = Field(
         default=2.0, gt=0, le=600, description="seconds for the caller's understand"
     )
+    forget_limit: int = Field(
+        default=1000, ge=0, description="documents that a forget covers without confirm=True"
+    )
+    read_only: bool = Field(default=False, description="refuse to write; open without a trace")
     lock_timeout: float = Field(
         default=5.0, ge=0, le=3600, description="seconds to wait for another process"
     )

@@ -11,12 +11,13 @@
     │   ├── InvalidDocumentError      a document cannot be written; carries its position
     │   ├── InvalidQueryError         a query cannot be searched
     │   ├── InvalidScopeError         a tenant, user or collection name cannot be used
-    │   └── FilterError               a `where` filter is malformed; carries the path
+    │   ├── FilterError               a `where` filter is malformed; carries the path
+    │   └── ConfirmationError         so many documents are forgotten only when confirmed
     ├── ConflictError                 the call contradicts what is stored
     ├── ModelError                    a model's files are missing, damaged or unusable
     │   └── ModelMismatchError        the memory was written with another embedding model
     ├── DeadlineExceededError         the call did not finish within its deadline
-    ├── CapabilityError               the engine cannot do what was asked
+    ├── CapabilityError               the engine, or a read-only memory, cannot do what was asked
     └── StoreError                    the store failed or cannot be used
         ├── StoreAccessError          not a memory, not a folder, or no permission
         ├── StoreCorruptError         the stored bytes are damaged
@@ -100,6 +101,20 @@ class FilterError(InvalidInputError):
         self.path = path
 
 
+class ConfirmationError(InvalidInputError):
+    """A forget covers more documents than it may without being confirmed; nothing was changed.
+
+    Attributes
+    ----------
+    documents
+        How many it covers.
+    """
+
+    def __init__(self, message: str, *, documents: int = 0) -> None:
+        super().__init__(message)
+        self.documents = documents
+
+
 class ConflictError(AgentMemError):
     """The call contradicts what is stored."""
 
@@ -117,7 +132,7 @@ class DeadlineExceededError(AgentMemError):
 
 
 class CapabilityError(AgentMemError):
-    """The engine cannot do what was asked."""
+    """The engine, or a memory that was opened read-only, cannot do what was asked."""
 
 
 class StoreError(AgentMemError):

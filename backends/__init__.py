@@ -57,6 +57,7 @@ def make_backend(
             durability=settings.durability,
             readers=settings.readers,
             vector_memory=settings.vector_memory_mb << 20,
+            read_only=settings.read_only,
         )
     if not settings.url.startswith("oracle://"):
         raise ConfigurationError(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from agentmem._filters import Filter
 from agentmem._types import Scan, WriteStatus
-from agentmem.errors import CapabilityError
+from agentmem.errors import CapabilityError, ConfirmationError
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -388,6 +388,22 @@ def searchable_text(title: str | None, text: str) -> str:
     return text if title is None else f"{title}\n{text}"
 
 
+def check_number(documents: Sequence[Forgotten], at_most: int | None) -> None:
+    """Raise when a forget covers more documents than it may.
+
+    Raises
+    ------
+    ConfirmationError
+        It does.
+    """
+    if at_most is not None and len(documents) > at_most:
+        raise ConfirmationError(
+            f"this would forget {len(documents):,} documents, more than forget_limit "
+            f"({at_most:,}); look at them with dry_run=True, then pass confirm=True",
+            documents=len(documents),
+        )
+
+
 class Backend(ABC):
     """A storage engine. See the module's text for the guarantees.
 
@@ -460,11 +476,22 @@ class Backend(ABC):
 
     @abstractmethod
     async def forget(
-        self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
+        self,
+        selection: Selection,
+        *,
+        at: Micros,
+        purge: bool,
+        dry_run: bool,
+        at_most: int | None = None,
     ) -> Outcome:
         """Mark the selected documents as forgotten, or remove their bytes, in one transaction.
 
         A purge looks for what it removed afterwards, where the engine can.
+
+        Raises
+        ------
+        ConfirmationError
+            More than `at_most` documents are selected; nothing is changed.
         """
 
     @abstractmethod

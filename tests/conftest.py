@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentmem import Memory
+from agentmem import Memory, Settings
 from agentmem.models.onnx_embedder import OnnxEmbedder
 from tests.databases import KINDS, OracleStore, StandInStore, local_url, use_standin
 from tests.support import SetClock, WordEmbedder
@@ -126,7 +126,10 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInStore]:
 def make_memory(
     request: pytest.FixtureRequest, tmp_path: Path, clock: SetClock
 ) -> Callable[..., Memory]:
-    """Return a maker of memories over one store; each engine runs every test that asks for it."""
+    """Return a maker of memories over one store; each engine runs every test that asks for it.
+
+    It takes the arguments of `Memory`, and `settings` for those that are settings only.
+    """
     kind = request.param
     store: StandInStore | None = None
     if kind == "standin":
@@ -136,12 +139,13 @@ def make_memory(
     def make(**arguments: Any) -> Memory:
         arguments.setdefault("clock", clock)
         embedder = arguments.pop("embedder", None) or WordEmbedder()
+        more = arguments.pop("settings", {})
         if store is not None:
-            return store.memory(embedder, arguments)
+            return store.memory(embedder, arguments, **more)
         if kind == "oracle":
-            return oracle.memory(embedder, arguments)
+            return oracle.memory(embedder, arguments, **more)
         url = local_url(kind, tmp_path / "memory")
-        return Memory(url, embedder=embedder, **arguments)
+        return Memory(Settings(url=url, **more), embedder=embedder, **arguments)
 
     return make
 

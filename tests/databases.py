@@ -84,11 +84,11 @@ class OracleStore:
 
     place: tuple[str, Plan] | None = None
 
-    def memory(self, embedder: Embedder, arguments: dict[str, Any]) -> Memory:
+    def memory(self, embedder: Embedder, arguments: dict[str, Any], **settings: Any) -> Memory:
         if self.place is None:
             with ThreadPoolExecutor(1) as thread:  # the test's own loop is running here
                 self.place = thread.submit(asyncio.run, _prepared(embedder)).result()
-        return Memory(oracle_settings(*self.place), embedder=embedder, **arguments)
+        return Memory(oracle_settings(*self.place, **settings), embedder=embedder, **arguments)
 
 
 async def _prepared(embedder: Embedder) -> tuple[str, Plan]:

@@ -31,13 +31,14 @@ from agentmem.backends.base import (
     Totals,
     Vector,
     Written,
+    check_number,
 )
 from agentmem.backends.embedded import _maintenance, _proof, _receipts, _selecting
-from agentmem.backends.embedded._connection import DATABASE, Database
-from agentmem.backends.embedded._errors import store_errors
+from agentmem.backends.embedded._connection import Database
+from agentmem.backends.embedded._errors import DATABASE, store_errors
 from agentmem.backends.embedded._proof import Fingerprints
 from agentmem.backends.embedded._resident import Resident
-from agentmem.backends.embedded._schema import check_model, migrate
+from agentmem.backends.embedded._schema import check_model, check_schema, migrate
 from agentmem.backends.embedded._search import Searcher, hydrate
 from agentmem.backends.embedded._text_index import TextIndex
 from agentmem.backends.embedded._where import WhereCache
@@ -65,6 +66,8 @@ class EmbeddedBackend(Backend):
         Threads for reading.
     vector_memory
         Bytes that the resident matrix of vectors may take.
+    read_only
+        Open without ever writing to the folder.
     """
 
     name = "embedded"
@@ -77,7 +80,9 @@ class EmbeddedBackend(Backend):
         durability: str = "full",
         readers: int = 2,
         vector_memory: int = 1 << 30,
+        read_only: bool = False,
     ) -> None:
+        self._read_only = read_only
         self._folder = folder
         self._lock_timeout = lock_timeout
         self._durability = durability
@@ -94,20 +99,30 @@ class EmbeddedBackend(Backend):
             readers=self._reader_count,
             lock_timeout=self._lock_timeout,
             durability=self._durability,
+            read_only=self._read_only,
         )
 
         def prepare(connection: apsw.Connection) -> None:
             migrate(connection)
             check_model(connection, model)
 
+        def look(connection: apsw.Connection) -> None:
+            check_schema(connection)
+            check_model(connection, model)
+
         try:
-            await database.write("open the memory", prepare)
+            if self._read_only:
+                await database.read("open the memory", look)
+            else:
+                await database.write("open the memory", prepare)
         except BaseException:
             await asyncio.shield(database.close())
             raise
         self._model = model
         self._resident = Resident(model.dimensions, self._vector_memory)
-        self._text = TextIndex(self._folder, lock_timeout=self._lock_timeout)
+        self._text = TextIndex(
+            self._folder, lock_timeout=self._lock_timeout, read_only=self._read_only
+        )
         self._where = WhereCache()
         self._searcher = Searcher(self._resident, self._text, self._where)
         self._database = database
@@ -177,7 +192,13 @@ class EmbeddedBackend(Backend):
         )
 
     async def forget(
-        self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
+        self,
+        selection: Selection,
+        *,
+        at: Micros,
+        purge: bool,
+        dry_run: bool,
+        at_most: int | None = None,
     ) -> Outcome:
         """See `Backend.forget`."""
         database = self._open_database
@@ -187,12 +208,13 @@ class EmbeddedBackend(Backend):
             )
             return Outcome(documents=documents)
         if purge:
-            return await self._purge(database, selection, at)
+            return await self._purge(database, selection, at, at_most)
 
         def job(connection: apsw.Connection) -> Outcome:
             documents = _selecting.find_documents(connection, selection)
             if not documents:
                 return Outcome(documents=[])
+            check_number(documents, at_most)
             _selecting.mark_forgotten(connection, documents, at)
             receipt = _append_receipt(connection, selection.tenant, "forget", documents, at)
             return Outcome(documents=documents, receipt=receipt)
@@ -248,13 +270,16 @@ class EmbeddedBackend(Backend):
         await database.exclusive("compact", _maintenance.compact)
         await database.read("rebuild the text index", self._text.catch_up)
 
-    async def _purge(self, database: Database, selection: Selection, at: Micros) -> Outcome:
+    async def _purge(
+        self, database: Database, selection: Selection, at: Micros, at_most: int | None
+    ) -> Outcome:
         """Delete, remove what the deletion leaves outside of the tables, and look for remains."""
 
         def delete(connection: apsw.Connection) -> tuple[Outcome, Fingerprints]:
             documents = _selecting.find_documents(connection, selection)
             if not documents:
                 return Outcome(documents=[]), Fingerprints(())
+            check_number(documents, at_most)
             fingerprints = _proof.collect(connection, documents)
             _selecting.purge(connection, documents)
             receipt = _append_receipt(connection, selection.tenant, "purge", documents, at)
@@ -324,6 +349,13 @@ class EmbeddedBackend(Backend):
                     f"could not open a memory at {str(folder)!r}: it is a file; "
                     "give the path of a folder"
                 )
+            if self._read_only:
+                if not (folder / DATABASE).is_file():
+                    raise StoreAccessError(
+                        f"there is no memory at {str(folder)!r} to be opened read-only; check the "
+                        "path, or open it without read_only to create one"
+                    )
+                return
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             strangers = [p.name for p in folder.iterdir() if not p.name.startswith(".")]
             if strangers and not (folder / DATABASE).exists():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +18,13 @@ from typing import TypeVar
 
 import apsw
 
-from agentmem.backends.embedded._errors import store_errors
+from agentmem.backends.embedded._errors import DATABASE, store_errors
+from agentmem.errors import StoreAccessError
 
 T = TypeVar("T")
 Durability = str
 Job = Callable[[apsw.Connection], T]
 
-DATABASE = "memory.db"
 _CACHE_KIB = 16_384
 _MMAP_BYTES = 1 << 30
 
@@ -41,11 +42,20 @@ class Database:
         Seconds to wait for another process's write lock.
     durability
         ``"full"`` survives a power cut after each write, ``"normal"`` only a crash of the process.
+    read_only
+        Open without ever writing to the folder.
     """
 
     def __init__(
-        self, folder: Path | None, *, readers: int, lock_timeout: float, durability: Durability
+        self,
+        folder: Path | None,
+        *,
+        readers: int,
+        lock_timeout: float,
+        durability: Durability,
+        read_only: bool = False,
     ) -> None:
+        self._read_only = read_only
         self._folder = folder
         self._lock_timeout = lock_timeout
         self._durability = durability
@@ -131,14 +141,38 @@ class Database:
         return connection
 
     def _connect(self) -> apsw.Connection:
-        name = ":memory:" if self._folder is None else str(self._folder / DATABASE)
-        connection = apsw.Connection(name)
+        connection = self._opened()
         try:
             self._configure(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _opened(self) -> apsw.Connection:
+        if self._folder is None:
+            return apsw.Connection(":memory:")
+        path = self._folder / DATABASE
+        if not self._read_only:
+            return apsw.Connection(str(path))
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(f"{path.absolute().as_uri()}?{self._read_only_mode(path)}", flags)
+
+    def _read_only_mode(self, path: Path) -> str:
+        """Return how SQLite is to open a database that it must not change.
+
+        Readers of a live database need its shared memory, which SQLite makes beside it. Where that
+        cannot be made, the file is complete by itself unless a log was left behind.
+        """
+        if os.access(path.parent, os.W_OK) or path.with_name(f"{DATABASE}-shm").exists():
+            return "mode=ro"
+        log = path.with_name(f"{DATABASE}-wal")
+        if log.exists() and log.stat().st_size:
+            raise StoreAccessError(
+                f"the memory at {str(path.parent)!r} was not closed cleanly and cannot be "
+                "completed in a read-only folder; open it once where it may be written"
+            )
+        return "mode=ro&immutable=1"
 
     def _configure(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(int(self._lock_timeout * 1000))
@@ -150,6 +184,8 @@ class Database:
         self._load_vector_functions(connection)
 
     def _pragmas(self) -> tuple[tuple[str, str | int], ...]:
+        if self._read_only:
+            return (("cache_size", -_CACHE_KIB), ("mmap_size", _MMAP_BYTES), ("trusted_schema", 0))
         return (
             # Readers go on while one process writes.
             ("journal_mode", "WAL"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import apsw
 
+from agentmem.backends.embedded._locks import holders
 from agentmem.errors import (
     AgentMemError,
     StoreAccessError,
@@ -41,6 +42,8 @@ _ADVICE: dict[type[apsw.Error], tuple[type[StoreError], str]] = {
     ),
     apsw.IOError: (StoreError, "reading or writing the disk failed; check the disk"),
 }
+
+DATABASE = "memory.db"
 
 _OS_ADVICE: dict[int, tuple[type[StoreError], str]] = {
     errno.ENOSPC: (StoreFullError, "the disk is full; free some space and try again"),
@@ -76,6 +79,8 @@ def store_errors(action: str, folder: Path | None) -> Iterator[None]:
         raise
     except apsw.Error as error:
         kind, advice = _lookup(error)
+        if kind is StoreLockedError and folder is not None:
+            advice += _held_by(folder)
         raise kind(f"{where}: could not {action}: {advice}") from error
     except OSError as error:
         code = error.errno or 0
@@ -99,6 +104,11 @@ def index_errors() -> Iterator[None]:
         kind = StoreFullError if full else StoreError
         advice = "the disk is full; free some space" if full else "check the disk"
         raise kind(f"the text index could not be read or written: {advice}") from error
+
+
+def _held_by(folder: Path) -> str:
+    found = holders(folder / DATABASE)
+    return f" (held by process {', '.join(found)})" if found else ""
 
 
 def _lookup(error: apsw.Error) -> tuple[type[StoreError], str]:

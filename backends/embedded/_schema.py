@@ -29,8 +29,35 @@ def migrate(connection: apsw.Connection) -> None:
     StoreVersionError
         The database was made by a newer release.
     """
+    version = _known_version(connection)
+    folder = resources.files(__package__).joinpath("schema")
+    for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
+        connection.execute(folder.joinpath(name).read_text(encoding="utf-8"))
+        connection.pragma("user_version", number)
+    connection.pragma("application_id", APPLICATION_ID)
+
+
+def check_schema(connection: apsw.Connection) -> None:
+    """Check that a database that must not be changed has this release's tables.
+
+    Raises
+    ------
+    StoreAccessError
+        The database belongs to another program, or has an older schema.
+    StoreVersionError
+        The database was made by a newer release.
+    """
+    version = _known_version(connection)
+    if version < SCHEMA_VERSION:
+        raise StoreAccessError(
+            f"the memory has schema version {version} and cannot be brought to {SCHEMA_VERSION} "
+            "read-only; open it once where it may be written"
+        )
+
+
+def _known_version(connection: apsw.Connection) -> int:
     application = connection.pragma("application_id")
-    version = connection.pragma("user_version")
+    version: int = connection.pragma("user_version")
     tables = connection.execute("SELECT COUNT(*) FROM sqlite_schema").get
     if application != APPLICATION_ID and (tables or version):
         raise StoreAccessError(
@@ -41,11 +68,7 @@ def migrate(connection: apsw.Connection) -> None:
             f"the memory has schema version {version}, this release knows up to {SCHEMA_VERSION}; "
             "upgrade agentmem to open it"
         )
-    folder = resources.files(__package__).joinpath("schema")
-    for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
-        connection.execute(folder.joinpath(name).read_text(encoding="utf-8"))
-        connection.pragma("user_version", number)
-    connection.pragma("application_id", APPLICATION_ID)
+    return version
 
 
 def check_model(connection: apsw.Connection, model: ModelIdentity) -> None:

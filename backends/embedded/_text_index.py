@@ -58,6 +58,7 @@ class _Open:
     schema: tantivy.Schema
     generation: int
     change: int
+    path: Path | None
 
 
 class TextIndex:
@@ -69,9 +70,14 @@ class TextIndex:
         The memory's folder; None keeps the index in RAM.
     lock_timeout
         Seconds to wait for another process that writes the index.
+    read_only
+        Use the index on disk while it is up to date, and else one in RAM.
     """
 
-    def __init__(self, folder: Path | None, *, lock_timeout: float) -> None:
+    def __init__(
+        self, folder: Path | None, *, lock_timeout: float, read_only: bool = False
+    ) -> None:
+        self._read_only = read_only
         self._folder = None if folder is None else folder / FOLDER
         self._lock_timeout = lock_timeout
         self._lock = threading.Lock()
@@ -121,6 +127,8 @@ class TextIndex:
             held = self._held
             if held is None or held.generation != generation:
                 held = self._open(generation)
+            if held.change < change and self._read_only and held.path is not None:
+                held = _in_ram(generation)
             if held.change < change:
                 held = self._update(connection, held, change)
             self._held = held
@@ -133,12 +141,14 @@ class TextIndex:
 
     def _open(self, generation: int) -> _Open:
         path = self._path(generation)
+        if self._read_only and (path is None or not self._stored_change(path)):
+            return _in_ram(generation)
         schema = _schema()
         try:
             index = _open_folder(schema, path)
         except ValueError:
-            return self._made_anew(generation)
-        return _Open(index, schema, generation, self._stored_change(path))
+            return _in_ram(generation) if self._read_only else self._made_anew(generation)
+        return _Open(index, schema, generation, self._stored_change(path), path)
 
     def _made_anew(self, generation: int) -> _Open:
         """Return an empty index in place of a damaged one: nothing in it is the only copy."""
@@ -148,7 +158,7 @@ class TextIndex:
             shutil.rmtree(path, ignore_errors=True)
         schema = _schema()
         with index_errors():
-            return _Open(_open_folder(schema, path), schema, generation, 0)
+            return _Open(_open_folder(schema, path), schema, generation, 0, path)
 
     def _update(self, connection: apsw.Connection, held: _Open, change: int) -> _Open:
         try:
@@ -164,7 +174,7 @@ class TextIndex:
 
     def _write_tail(self, connection: apsw.Connection, held: _Open, change: int) -> _Open:
         """Index what is missing, or wait until another process has done so."""
-        path = self._path(held.generation)
+        path = held.path
         give_up = time.monotonic() + self._lock_timeout
         reached = held.change
         while reached < change:
@@ -200,7 +210,7 @@ class TextIndex:
                 batch = list(islice(stored, _BATCH))
             opstamp = writer.commit()
             writer.wait_merging_threads()
-        self._store_change(held.generation, change, opstamp)
+        self._store_change(held, change, opstamp)
         return True
 
     def _path(self, generation: int) -> Path | None:
@@ -218,16 +228,22 @@ class TextIndex:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return 0
 
-    def _store_change(self, generation: int, change: int, opstamp: int) -> None:
-        path = self._path(generation)
+    def _store_change(self, held: _Open, change: int, opstamp: int) -> None:
+        path = held.path
         if path is None or self._folder is None:
             return
         temporary = path / f"{_STATE}.{os.getpid()}"
         temporary.write_text(json.dumps({"change": change, "opstamp": opstamp}))
         temporary.replace(path / _STATE)
         for other in self._folder.iterdir():
-            if other.name.isdecimal() and int(other.name) < generation:
+            if other.name.isdecimal() and int(other.name) < held.generation:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+def _in_ram(generation: int) -> _Open:
+    """Return an empty index that leaves no trace on disk."""
+    schema = _schema()
+    return _Open(_open_folder(schema, None), schema, generation, 0, None)
 
 
 def _schema() -> tantivy.Schema:

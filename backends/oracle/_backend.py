@@ -26,6 +26,7 @@ from agentmem.backends.base import (
     Totals,
     Vector,
     Written,
+    check_number,
 )
 from agentmem.backends.oracle import _maintenance, _meta, _receipts, _selecting
 from agentmem.backends.oracle._connection import Database, Transaction
@@ -198,7 +199,13 @@ class OracleBackend(Backend):
         return int(rows[0][0])
 
     async def forget(
-        self, selection: Selection, *, at: Micros, purge: bool, dry_run: bool
+        self,
+        selection: Selection,
+        *,
+        at: Micros,
+        purge: bool,
+        dry_run: bool,
+        at_most: int | None = None,
     ) -> Outcome:
         """See `Backend.forget`."""
         if dry_run:
@@ -212,6 +219,7 @@ class OracleBackend(Backend):
             documents = [_selecting.read_document(row) for row in rows]
             if not documents:
                 return Outcome(documents=[])
+            check_number(documents, at_most)
             if purge:
                 await _selecting.purge(transaction, tenant, documents)
             else:

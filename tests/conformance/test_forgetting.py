@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentmem import ConflictError, F, InvalidInputError, Memory
+from agentmem import ConfirmationError, ConflictError, F, InvalidInputError, Memory
 from tests.support import MakeMemory, SetClock, texts
 
 
@@ -115,3 +115,20 @@ async def test_unclear_wishes_are_refused(memory: Memory, arguments: Any) -> Non
     with pytest.raises(InvalidInputError):
         await memory.forget(**arguments)
     assert await memory.count() == 1
+
+
+@pytest.mark.parametrize("purge", [False, True])
+async def test_many_documents_are_forgotten_only_when_confirmed(
+    make_memory: MakeMemory, purge: bool
+) -> None:
+    async with make_memory(settings={"forget_limit": 3}) as memory:
+        await memory.write([f"note {n}" for n in range(4)])
+        with pytest.raises(ConfirmationError, match=r"would forget 4 documents.*confirm=True") as e:
+            await memory.forget(everything=True, purge=purge)
+        assert e.value.documents == 4
+        assert await memory.count() == 4
+        assert await memory.receipts() == ()
+        assert (await memory.forget(everything=True, dry_run=True)).count == 4
+        assert (await memory.forget(everything=True, purge=purge, confirm=True)).count == 4
+        await memory.write(["a", "b", "c"])
+        assert (await memory.forget(everything=True)).count == 3
