@@ -79,12 +79,13 @@ def no_network(
 @pytest.fixture(autouse=True)
 def _no_leaks(tmp_path: Path) -> Iterator[None]:
     """Fail when a test leaves a thread of ours or an open file in its folder behind."""
+    before = set(_leftovers(tmp_path))  # what a fixture of a whole module keeps open
     yield
-    if not _leftovers(tmp_path):
+    if not set(_leftovers(tmp_path)) - before:
         return
     gc.collect()
     deadline = time.monotonic() + 5
-    while (left := _leftovers(tmp_path)) and time.monotonic() < deadline:
+    while (left := set(_leftovers(tmp_path)) - before) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"left behind: {left}"
 

@@ -8,7 +8,9 @@ import typer
 
 from agentmem import __version__
 from agentmem._cli._console import errors
+from agentmem._cli._memory import add_commands as documents
 from agentmem._cli._oracle import app as oracle
+from agentmem._cli._upkeep import add_commands as upkeep
 from agentmem.errors import AgentMemError
 
 app = typer.Typer(
@@ -16,6 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A memory for AI agents: write, search, forget.",
 )
+documents(app)
+upkeep(app)
 app.add_typer(oracle, name="oracle")
 
 

@@ -1,0 +1,43 @@
+"""Options that commands share, and the opening of the memory that they work on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from agentmem import Memory, Settings
+
+T = TypeVar("T")
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder, local:// or oracle:// URL; AGENTMEM_URL or ./agentmem when not given."
+    ),
+]
+Tenant = Annotated[str | None, typer.Option(help="Tenant; AGENTMEM_TENANT or 'default'.")]
+User = Annotated[
+    str | None, typer.Option("--user", help="User; without one only shared documents are seen.")
+]
+Collection = Annotated[str | None, typer.Option(help="Collection.")]
+Collections = Annotated[
+    list[str] | None, typer.Option("--collection", help="Collection; may be given several times.")
+]
+Where = Annotated[str | None, typer.Option(help='Filter as JSON: {"kind": {"eq": "note"}}.')]
+AsOf = Annotated[str | None, typer.Option(help="Answer as of this time (ISO 8601).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Ids = Annotated[list[str], typer.Argument(help="Document ids.")]
+
+
+def run(url: str | None, tenant: str | None, work: Callable[[Memory], Awaitable[T]]) -> T:
+    """Open the memory, do the work, close it."""
+
+    async def opened() -> T:
+        given: dict[str, Any] = {} if url is None else {"url": url}
+        async with Memory(Settings(**given), tenant=tenant) as memory:
+            return await work(memory)
+
+    return asyncio.run(opened())
