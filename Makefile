@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow torture fuzz oracle check wheel lock bench clean
+.PHONY: help demo test slow torture soak fuzz oracle check wheel lock bench clean
 
 help:
 	@echo "make demo    write sample memories, ask questions, forget"
 	@echo "make test    run the tests"
 	@echo "make slow    run the long tests"
 	@echo "make torture let every storage step fail in turn: killed, I/O error, disk full"
+	@echo "make soak    a long life: 200,000 calls, eight processes for a minute"
 	@echo "make fuzz    look for inputs that are answered wrongly, for long"
 	@echo "make oracle  run the shared tests on a real Oracle Database (see docs/oracle.md)"
 	@echo "make check   formatting, lint, types, import contracts"
@@ -40,6 +41,9 @@ slow: $(READY)
 
 torture: $(READY)
 	FAULT_STRIDE=1 $(BIN)/python -m pytest -m slow -s tests/faults
+
+soak: $(READY)
+	SOAK=1 LOAD_SECONDS=60 $(BIN)/python -m pytest -m slow -s tests/faults/test_load.py
 
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest --timeout 3600 tests/properties/test_fuzz.py

@@ -1,7 +1,7 @@
 """Runs the history in forked children of one warm process, with the fault shim preloaded.
 
-Reads one JSON object a line from standard input, {"folder", "number", "kind"}, and answers with
-one:
+Reads one JSON object a line from standard input, {"folder", "history", "number", "kind"}, and
+answers with one:
 {"acknowledged", "seen", "failed", "error"}. A child that was killed leaves "error" at "killed".
 """
 
@@ -20,7 +20,7 @@ import agentmem._build
 import agentmem.backends.embedded
 import agentmem.pipeline  # noqa: F401 - everything is imported before the process forks
 from agentmem import AgentMemError, Memory
-from tests.faults.history import STEPS, make
+from tests.faults.history import HISTORIES, make
 
 SHIM = ctypes.CDLL(None)
 SHIM.fault_seen.restype = SHIM.fault_failed.restype = ctypes.c_long
@@ -29,13 +29,15 @@ KINDS = {"none": 0, "kill": 1, "io error": 2, "disk full": 3}
 
 async def live(folder: Path, order: dict[str, Any], out: int) -> None:
     """Run the history; after a fault that left the process alive, show that it still works."""
+    history = HISTORIES[order["history"]]
+    await history.prepare(folder)
     SHIM.fault_arm(str(folder).encode(), ctypes.c_long(order["number"]), KINDS[order["kind"]])
     acknowledged = 0
     error = None
     memory = make(folder)
     try:
         await memory.open()
-        for step in STEPS:
+        for step in history.steps:
             await step.call(memory)
             acknowledged += 1
             os.write(out, b"+")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-RunHistory = Callable[[Path, int, str], dict[str, Any]]
+RunHistory = Callable[[Path, str, int, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +48,8 @@ def run_history(shim: Path) -> Iterator[RunHistory]:
     assert process.stdout is not None
     stdin, stdout = process.stdin, process.stdout
 
-    def run(folder: Path, number: int, kind: str) -> dict[str, Any]:
-        order = {"folder": str(folder), "number": number, "kind": kind}
+    def run(folder: Path, history: str, number: int, kind: str) -> dict[str, Any]:
+        order = {"folder": str(folder), "history": history, "number": number, "kind": kind}
         stdin.write(json.dumps(order) + "\n")
         stdin.flush()
         report: dict[str, Any] = json.loads(stdout.readline())

@@ -6,11 +6,16 @@ the state of the last acknowledged step or of the one after it, whole.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
+import apsw
+
 from agentmem import Document, Memory
+from agentmem.backends.embedded._schema import APPLICATION_ID
 from tests.support import WordEmbedder
 
 State = dict[str, str]
@@ -48,6 +53,53 @@ STEPS = [
 STATES: list[State] = [{}, *(step.after for step in STEPS)]
 
 
+@dataclass(frozen=True)
+class History:
+    """A life that is lived with faults: how the folder looks before, and what is done then."""
+
+    prepare: Callable[[Path], Awaitable[None]]
+    steps: list[Step]
+    states: list[State]
+
+
+async def _nothing(folder: Path) -> None:
+    """Start without a folder."""
+
+
+async def _old_schema(folder: Path) -> None:
+    """Start with a memory whose schema is of the first version."""
+    folder.mkdir(parents=True)
+    first = resources.files("agentmem.backends.embedded").joinpath("schema/001_initial.sql")
+    with apsw.Connection(str(folder / "memory.db")) as connection:
+        connection.execute(first.read_text(encoding="utf-8"))
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", 1)
+    connection.close()
+
+
+async def _damaged(folder: Path) -> None:
+    """Start with a memory that lacks vectors, token codes and the text index."""
+    async with make(folder) as memory:
+        await memory.write([Document(A1, key="a"), Document(B, key="b")])
+        await memory.search("heron")
+    with apsw.Connection(str(folder / "memory.db")) as connection:
+        connection.execute("DELETE FROM vectors; DELETE FROM codes")
+    connection.close()
+    shutil.rmtree(folder / "text")
+
+
+_REPAIRED = {"a": A1, "b": B}
+HISTORIES = {
+    "life": History(_nothing, STEPS, STATES),
+    "migration": History(_old_schema, [], [{}]),
+    "repair": History(
+        _damaged,
+        [Step("repair", lambda m: m.verify(repair=True), _REPAIRED)],
+        [_REPAIRED, _REPAIRED],
+    ),
+}
+
+
 def make(folder: Path) -> Memory:
     """Return the memory of the history."""
     return Memory(folder, embedder=WordEmbedder())
@@ -64,7 +116,7 @@ async def _restore(memory: Memory) -> object:
     return await memory.restore([row.document_id for row in rows])
 
 
-async def check(memory: Memory, acknowledged: int) -> None:
+async def check(memory: Memory, history: History, acknowledged: int) -> None:
     """Compare an open memory with the state that it must have after `acknowledged` steps.
 
     Raises
@@ -74,11 +126,11 @@ async def check(memory: Memory, acknowledged: int) -> None:
     """
     found = {d.key or "": d.content for d in (await memory.list()).documents}
     found.pop("probe", None)
-    allowed = STATES[acknowledged : acknowledged + 2]
+    allowed = history.states[acknowledged : acknowledged + 2]
     assert found in allowed, f"{found} after {acknowledged} steps; allowed are {allowed}"
     for key, text in found.items():
-        history = await memory.history(key)
-        assert history[-1].content == text
+        versions = await memory.history(key)
+        assert versions[-1].content == text
         near = await memory.search(text, k=1)
         assert near.hits[0].text == text, f"{text!r} is not found by meaning"
         word = text.split()[-1]

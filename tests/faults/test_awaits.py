@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.history import STEPS, check, make
+from tests.faults.history import HISTORIES, STEPS, check, make
 
 
 class CancelAt:
@@ -58,7 +58,7 @@ async def _cancelled_at(folder: Path, step: int, number: int) -> tuple[bool, int
             finished = False
         # A job that had begun is finished by its thread: wait behind it on the same thread.
         await memory.restore("nothing")
-        await check(memory, step + 1 if finished else step)
+        await check(memory, HISTORIES["life"], step + 1 if finished else step)
     return finished, driver.waits
 
 

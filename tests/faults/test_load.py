@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from agentmem import Memory
+from agentmem import Document, Memory
 from tests.support import WordEmbedder
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = float(os.environ.get("LOAD_SECONDS", "8"))
+# `make soak`: 100,000 writes and as many searches in one process, and 200,000 versions.
+SOAK = os.environ.get("SOAK") == "1"
 
 _WORKER = """
 import asyncio, sys, time
-from agentmem import Memory
+from agentmem import Document, Memory
 from tests.support import WordEmbedder
 folder, role, name, seconds = sys.argv[1:]
 async def main():
@@ -102,18 +104,22 @@ async def test_case_36_the_loop_is_never_held_up_for_long(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(7200)
 async def test_case_19_rewriting_does_not_grow_the_folder(tmp_path: Path) -> None:
+    keys, turns = (1000, 200) if SOAK else (100, 20)
     folder = tmp_path / "m"
     async with Memory(folder, embedder=WordEmbedder()) as memory:
-        for turn in range(20):
-            for n in range(100):
-                await memory.write(f"tide {n} turn {turn}", key=f"k{n}")
+        for turn in range(turns):
+            await memory.write(
+                [Document(f"tide {n} turn {turn}", key=f"k{n}") for n in range(keys)]
+            )
             await memory.search("tide")
         before = _size(folder)
         await memory.compact()
-        # The write-ahead log is cut only now and then; SQLite lets it grow to about 4 MB.
-        assert before <= 3 * _size(folder) + (5 << 20)
+        after = _size(folder)
+    print(f"\n{keys} keys rewritten {turns} times: {before:,} bytes, compacted {after:,}")
+    # The write-ahead log is cut only now and then; SQLite lets it grow to about 4 MB.
+    assert before <= 3 * after + (5 << 20)
 
 
 def _size(folder: Path) -> int:
@@ -121,7 +127,7 @@ def _size(folder: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(7200)
 async def test_memory_handles_and_threads_stay_flat(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m", embedder=WordEmbedder()) as memory:
 
@@ -130,12 +136,13 @@ async def test_memory_handles_and_threads_stay_flat(tmp_path: Path) -> None:
                 await memory.write(f"tide {n % 50}", key=f"k{n % 50}", metadata={"n": n % 3})
                 await memory.search(f"tide {n % 50}", where={"n": n % 3})
 
-        await rounds(300)
+        await rounds(5000 if SOAK else 300)
         before = _usage()
-        await rounds(1500)
+        await rounds(95_000 if SOAK else 1500)
         after = _usage()
     print(f"\nresident, handles, threads: {before} -> {after}")
-    assert after["resident"] <= before["resident"] * 1.15
+    # A short run has not warmed up all caches when it is measured.
+    assert after["resident"] <= before["resident"] * (1.05 if SOAK else 1.15)
     assert after["handles"] <= before["handles"] + 2
     assert after["threads"] <= before["threads"] + 1
 

@@ -14,7 +14,9 @@ from typing import Any
 import parseora
 import pytest
 
+from agentmem import F
 from agentmem.backends.base import Scope
+from agentmem.backends.oracle._filters import FilterCompiler
 from agentmem.backends.oracle._search import search_statement
 from tests import oracle_statements as statements
 
@@ -169,3 +171,13 @@ def test_golden(name: str, sql: str) -> None:
 def test_no_golden_file_is_left_over() -> None:
     names = {name for name, _ in statements.golden()}
     assert {path.stem for path in GOLDEN.glob("*.sql")} == names
+
+
+@pytest.mark.parametrize(
+    "where", [F("a") == "", F("a") > "", F("a").starts_with(""), F("a").in_([""]), F("title") >= ""]
+)
+def test_an_empty_text_is_never_bound(where: Any) -> None:
+    """It would be NULL in the database."""
+    binds: dict[str, Any] = {}
+    FilterCompiler("c", binds).compile(where)
+    assert binds == {}
