@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from agentmem._filters import Filter
 from agentmem._types import Scan, WriteStatus
-from agentmem.errors import CapabilityError, ConfirmationError
+from agentmem.errors import CapabilityError, ConfirmationError, ConflictError
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -233,6 +233,26 @@ class DocumentToWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DumpedVersion:
+    """One version of a document with its chunks, as it leaves a store.
+
+    A chunk whose vector is missing has one of length 0.
+    """
+
+    row: StoredRow
+    chunks: tuple[ChunkToWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentToLoad:
+    """A document with all versions, oldest first, to be stored as it was elsewhere."""
+
+    document_id: str
+    deleted_at: Micros | None
+    versions: tuple[DocumentToWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Names a document within its tenant."""
 
@@ -404,6 +424,14 @@ def check_number(documents: Sequence[Forgotten], at_most: int | None) -> None:
         )
 
 
+def taken(document_id: str) -> ConflictError:
+    """Return the error of a document that cannot be loaded beside what is there."""
+    return ConflictError(
+        f"document {document_id!r} cannot be brought in: its id, key or text belongs to another "
+        "document here; forget that one first, or use another tenant or collection"
+    )
+
+
 class Backend(ABC):
     """A storage engine. See the module's text for the guarantees.
 
@@ -526,6 +554,30 @@ class Backend(ABC):
     @abstractmethod
     async def set_vectors(self, rows: Sequence[tuple[int, Vector, bytes | None]]) -> None:
         """Store vector and token codes of the chunks with these handles, in one transaction."""
+
+    @abstractmethod
+    async def dump(
+        self, selection: Selection, *, after: tuple[Micros, str] | None, limit: int
+    ) -> list[list[DumpedVersion]]:
+        """Return every version of at most `limit` selected documents, in list order.
+
+        `after` is the order key of the last document seen, as in `read`.
+        """
+
+    @abstractmethod
+    async def load(self, tenant: str, documents: Sequence[DocumentToLoad]) -> list[bool]:
+        """Store documents with their ids, versions and times, all or none of them.
+
+        Returns
+        -------
+        list[bool]
+            Whether each document was stored; False when the very same one was there already.
+
+        Raises
+        ------
+        ConflictError
+            A document's id, key or text belongs to another one; nothing is stored.
+        """
 
     async def embed(self, model: str, texts: Sequence[str]) -> Vector:
         """Return vectors made by a model inside the engine, float32 of shape (texts, dimensions).

@@ -16,7 +16,9 @@ from agentmem.backends.base import (
     Candidate,
     CandidateRequest,
     Candidates,
+    DocumentToLoad,
     DocumentToWrite,
+    DumpedVersion,
     Forgotten,
     Head,
     Identity,
@@ -33,7 +35,7 @@ from agentmem.backends.base import (
     Written,
     check_number,
 )
-from agentmem.backends.embedded import _maintenance, _proof, _receipts, _selecting
+from agentmem.backends.embedded import _maintenance, _moving, _proof, _receipts, _selecting
 from agentmem.backends.embedded._connection import Database
 from agentmem.backends.embedded._errors import DATABASE, store_errors
 from agentmem.backends.embedded._proof import Fingerprints
@@ -262,6 +264,20 @@ class EmbeddedBackend(Backend):
         """See `Backend.set_vectors`."""
         await self._open_database.write(
             "store vectors", lambda c: _maintenance.set_vectors(c, rows)
+        )
+
+    async def dump(
+        self, selection: Selection, *, after: tuple[Micros, str] | None, limit: int
+    ) -> list[list[DumpedVersion]]:
+        """See `Backend.dump`."""
+        return await self._open_database.read(
+            "read documents", lambda c: _moving.dump(c, selection, after, limit)
+        )
+
+    async def load(self, tenant: str, documents: Sequence[DocumentToLoad]) -> list[bool]:
+        """See `Backend.load`."""
+        return await self._open_database.write(
+            f"bring in {len(documents)} documents", lambda c: _moving.load(c, tenant, documents)
         )
 
     async def compact(self) -> None:

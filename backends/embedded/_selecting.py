@@ -101,6 +101,14 @@ def read_versions(connection: apsw.Connection, selection: Selection) -> list[Sto
     return [_stored(row) for row in rows]
 
 
+def read_all_versions(connection: apsw.Connection, name: str) -> list[StoredRow]:
+    """Return every version of one document, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM documents WHERE document_id = ? ORDER BY version", (name,)
+    )
+    return [_stored(row) for row in rows]
+
+
 def _stored(row: tuple[Any, ...]) -> StoredRow:
     return StoredRow(
         document_id=row[0],

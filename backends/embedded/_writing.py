@@ -33,8 +33,8 @@ INSERT INTO documents (
     scope_id, document_id, version, is_head, change, text_change,
     visible_from, visible_until, as_of_from, as_of_until, first_created_at, created_at,
     valid_from, valid_until, expires_at, user_id, collection, key, identity, fingerprint,
-    title, source_uri, metadata, content)
-VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    title, source_uri, metadata, content, deleted_at)
+VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING version_row
 """
 _INSERT_CHUNK = """
@@ -73,17 +73,17 @@ def write_batch(
 def _write_one(
     connection: apsw.Connection, tenant: str, document: DocumentToWrite, change: int
 ) -> Written:
-    scope = _scope_id(connection, tenant, document)
+    scope = scope_of(connection, tenant, document)
     head = connection.execute(_HEAD, (scope, document.identity)).fetchone()
     if head is None:
         name = _new_id(connection, tenant, document)
-        _insert(connection, scope, name, 1, document, change, document.created_at)
+        insert_version(connection, scope, name, 1, document, change, document.created_at)
         return _written(name, 1, "created", document)
     _, name, version, fingerprint, first_created_at, _, chunks = head
     if fingerprint == document.fingerprint:
         return Written(document_id=name, version=version, status="unchanged", chunks=chunks)
     connection.execute("UPDATE documents SET is_head = 0 WHERE version_row = ?", (head[0],))
-    _insert(connection, scope, name, version + 1, document, change, first_created_at)
+    insert_version(connection, scope, name, version + 1, document, change, first_created_at)
     return _written(name, version + 1, "updated", document)
 
 
@@ -92,7 +92,8 @@ def _written(name: str, version: int, status: WriteStatus, document: DocumentToW
     return Written(document_id=name, version=version, status=status, chunks=chunks)
 
 
-def _scope_id(connection: apsw.Connection, tenant: str, document: DocumentToWrite) -> int:
+def scope_of(connection: apsw.Connection, tenant: str, document: DocumentToWrite) -> int:
+    """Return the scope of a document, made when it is missing."""
     scope = connection.execute(_SCOPE, (tenant, document.collection, document.user_id)).get
     if scope is None:
         scope = connection.execute(
@@ -119,7 +120,7 @@ def _new_id(connection: apsw.Connection, tenant: str, document: DocumentToWrite)
         attempt += 1
 
 
-def _insert(
+def insert_version(
     connection: apsw.Connection,
     scope: int,
     name: str,
@@ -127,7 +128,9 @@ def _insert(
     document: DocumentToWrite,
     change: int,
     first_created_at: Micros,
+    deleted_at: Micros | None = None,
 ) -> None:
+    """Store a version as the newest one; the one before must not be the head any more."""
     window = _shorten_earlier(connection, name, version, document, change)
     version_row = connection.execute(
         _INSERT_VERSION,
@@ -139,7 +142,7 @@ def _insert(
             document.user_id, document.collection, document.key,
             document.identity, document.fingerprint,
             document.title, document.source_uri,
-            canonical_json(encode_metadata(document.metadata)), document.content,
+            canonical_json(encode_metadata(document.metadata)), document.content, deleted_at,
         ),
     ).get  # fmt: skip
     for chunk in document.chunks:

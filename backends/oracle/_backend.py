@@ -11,7 +11,9 @@ from agentmem.backends.base import (
     Candidate,
     CandidateRequest,
     Candidates,
+    DocumentToLoad,
     DocumentToWrite,
+    DumpedVersion,
     Forgotten,
     Head,
     Identity,
@@ -28,7 +30,7 @@ from agentmem.backends.base import (
     Written,
     check_number,
 )
-from agentmem.backends.oracle import _maintenance, _meta, _receipts, _selecting
+from agentmem.backends.oracle import _maintenance, _meta, _moving, _receipts, _selecting
 from agentmem.backends.oracle._connection import Database, Transaction
 from agentmem.backends.oracle._embedding import embed_statement, read_vectors
 from agentmem.backends.oracle._names import UPKEEP_PACKAGE, simple_name
@@ -298,6 +300,21 @@ class OracleBackend(Backend):
             await _maintenance.set_vectors(transaction, self._tenant, rows)
 
         await self._database.write("store vectors", job, repeatable=True)
+
+    async def dump(
+        self, selection: Selection, *, after: tuple[Micros, str] | None, limit: int
+    ) -> list[list[DumpedVersion]]:
+        """See `Backend.dump`."""
+        return await _moving.dump(self._database, selection, after, limit)
+
+    async def load(self, tenant: str, documents: Sequence[DocumentToLoad]) -> list[bool]:
+        """See `Backend.load`."""
+
+        async def job(transaction: Transaction) -> list[bool]:
+            return await _moving.load(transaction, tenant, documents, self.meta.lexer)
+
+        action = f"bring in {len(documents)} documents"
+        return await self._database.write(action, job, repeatable=True)
 
     async def compact(self) -> None:
         """Remove what the text index keeps of deleted rows, of all tenants."""

@@ -329,6 +329,7 @@ def _rows(tenant: str, word: str, meta: _meta.Meta) -> tuple[dict[str, Bind], di
         "valid_from": time_bind(None),
         "valid_until": time_bind(None),
         "expires_at": time_bind(None),
+        "deleted_at": time_bind(None),
         "visible_from": time_bind(NEVER),
         "visible_until": time_bind(FOREVER),
         "as_of_from": time_bind(NEVER),

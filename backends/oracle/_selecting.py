@@ -114,6 +114,16 @@ def versions_query(selection: Selection) -> _Query:
     return sql, binds
 
 
+def all_versions_query(tenant: str, names: Sequence[str]) -> _Query:
+    """Return the query for every version of documents named by their ids."""
+    sql = (
+        f"SELECT {_COLUMNS.format(a='d')}\nFROM mem_documents d\n"
+        f"WHERE d.tenant_id = :tenant AND d.document_id IN ({listed_names(':ids')})\n"
+        "ORDER BY d.document_id, d.version"
+    )
+    return sql, {"tenant": tenant, "ids": json_bind(list(names))}
+
+
 def count_query(selection: Selection) -> _Query:
     """Return the query that counts the selected documents."""
     binds: dict[str, Bind] = {}

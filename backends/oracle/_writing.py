@@ -67,7 +67,7 @@ _SHORTEN_CHUNKS = _SHORTEN.format(table="mem_chunks")
 _SHARED_COLUMNS = (
     "tenant_id", "document_id", "version", "user_id", "collection", "doc_key", "title",
     "source_uri", "metadata", "created_at", "valid_from", "valid_until", "expires_at",
-    "visible_from", "visible_until", "as_of_from", "as_of_until",
+    "deleted_at", "visible_from", "visible_until", "as_of_from", "as_of_until",
 )  # fmt: skip
 _DOCUMENT_COLUMNS = (
     *_SHARED_COLUMNS, "is_head", "live_identity", "identity", "fingerprint", "chunks",
@@ -229,24 +229,68 @@ class _Batch:
     def document_rows(self) -> list[dict[str, Bind]]:
         """Return the rows of new versions."""
         return [
-            {
-                **self._shared(document, place),
-                "is_head": int(stored.version == place[1]),
-                "live_identity": self._identity(document) if stored.version == place[1] else None,
-                "identity": document.identity,
-                "fingerprint": document.fingerprint,
-                "chunks": len(document.chunks),
-                "first_created_at": time_bind(stored.first_created_at),
-                "content": clob_bind(document.content),
-            }
+            document_row(
+                self._tenant,
+                place,
+                document,
+                self._windows[place],
+                first_created_at=stored.first_created_at,
+                head=stored.version == place[1],
+            )
             for place, (document, stored) in self._new.items()
         ]
 
     def chunk_rows(self) -> list[dict[str, Bind]]:
         """Return the rows of the new versions' chunks."""
         return [
+            row
+            for place, (document, _) in self._new.items()
+            for row in chunk_rows(self._tenant, place, document, self._windows[place], self._lexer)
+        ]
+
+
+def document_row(
+    tenant: str,
+    place: tuple[str, int],
+    document: DocumentToWrite,
+    window: StoredWindow,
+    *,
+    first_created_at: Micros,
+    head: bool,
+    deleted_at: Micros | None = None,
+) -> dict[str, Bind]:
+    """Return the row of a version; `place` is its document's id and its number."""
+    live = head and deleted_at is None
+    name = live_identity(tenant, document.user_id, document.collection, document.identity)
+    return {
+        **_shared(tenant, place, document, window, deleted_at),
+        "is_head": int(head),
+        "live_identity": name if live else None,
+        "identity": document.identity,
+        "fingerprint": document.fingerprint,
+        "chunks": len(document.chunks),
+        "first_created_at": time_bind(first_created_at),
+        "content": clob_bind(document.content),
+    }
+
+
+def chunk_rows(
+    tenant: str,
+    place: tuple[str, int],
+    document: DocumentToWrite,
+    window: StoredWindow,
+    lexer: str,
+    deleted_at: Micros | None = None,
+) -> list[dict[str, Bind]]:
+    """Return the rows of a version's chunks."""
+    shared = _shared(tenant, place, document, window, deleted_at)
+    rows = []
+    for chunk in document.chunks:
+        text = document.content[chunk.start : chunk.end]
+        words = indexed_text(searchable_text(document.title, text), lexer)
+        rows.append(
             {
-                **self._shared(document, place),
+                **shared,
                 "id": chunk_id(place[0], place[1], chunk.chunk_index),
                 "chunk_index": chunk.chunk_index,
                 "span_start": chunk.start,
@@ -255,36 +299,39 @@ class _Batch:
                 "embedding": vector_bind(chunk.vector),
                 "codes": blob_bind(chunk.codes),
                 "text": clob_bind(text),
-                "search_text": clob_bind(
-                    indexed_text(searchable_text(document.title, text), self._lexer)
-                ),
+                "search_text": clob_bind(words),
             }
-            for place, (document, _) in self._new.items()
-            for chunk in document.chunks
-            for text in (document.content[chunk.start : chunk.end],)
-        ]
+        )
+    return rows
 
-    def _shared(self, document: DocumentToWrite, place: tuple[str, int]) -> dict[str, Bind]:
-        window = self._windows[place]
-        return {
-            "tenant": self._tenant,
-            "document_id": place[0],
-            "version": place[1],
-            "user_id": document.user_id,
-            "collection": document.collection,
-            "doc_key": document.key,
-            "title": document.title,
-            "source_uri": document.source_uri,
-            "metadata": metadata_bind(document.metadata),
-            "created_at": time_bind(document.created_at),
-            "valid_from": time_bind(document.valid_from),
-            "valid_until": time_bind(document.valid_until),
-            "expires_at": time_bind(document.expires_at),
-            "visible_from": time_bind(window.visible_from),
-            "visible_until": time_bind(window.visible_until),
-            "as_of_from": time_bind(window.as_of_from),
-            "as_of_until": time_bind(window.as_of_until),
-        }
+
+def _shared(
+    tenant: str,
+    place: tuple[str, int],
+    document: DocumentToWrite,
+    window: StoredWindow,
+    deleted_at: Micros | None,
+) -> dict[str, Bind]:
+    return {
+        "tenant": tenant,
+        "document_id": place[0],
+        "version": place[1],
+        "user_id": document.user_id,
+        "collection": document.collection,
+        "doc_key": document.key,
+        "title": document.title,
+        "source_uri": document.source_uri,
+        "metadata": metadata_bind(document.metadata),
+        "created_at": time_bind(document.created_at),
+        "valid_from": time_bind(document.valid_from),
+        "valid_until": time_bind(document.valid_until),
+        "expires_at": time_bind(document.expires_at),
+        "deleted_at": time_bind(deleted_at),
+        "visible_from": time_bind(window.visible_from),
+        "visible_until": time_bind(window.visible_until),
+        "as_of_from": time_bind(window.as_of_from),
+        "as_of_until": time_bind(window.as_of_until),
+    }
 
 
 def _id(tenant: str, document: DocumentToWrite, attempt: int) -> str:
