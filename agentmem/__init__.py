@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agentmem._memory import Memory
     from agentmem._types import (
         Citation,
+        Comparison,
         Document,
         Explanation,
         Finding,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         ForgottenDocument,
         Hit,
         LeftOut,
+        MoveResult,
         Page,
         Plan,
         Progress,
@@ -79,6 +81,7 @@ _HOMES = {
     "agentmem._memory": ("Memory",),
     "agentmem._types": (
         "Citation",
+        "Comparison",
         "Document",
         "Explanation",
         "Finding",
@@ -86,6 +89,7 @@ _HOMES = {
         "ForgottenDocument",
         "Hit",
         "LeftOut",
+        "MoveResult",
         "Page",
         "Plan",
         "Progress",
@@ -114,6 +118,7 @@ __all__ = [
     "Chunk",
     "Citation",
     "ClosedError",
+    "Comparison",
     "ConfigurationError",
     "ConfirmationError",
     "ConflictError",
@@ -136,6 +141,7 @@ __all__ = [
     "Memory",
     "ModelError",
     "ModelMismatchError",
+    "MoveResult",
     "NotOpenError",
     "Page",
     "PipelineError",

@@ -140,6 +140,27 @@ def visible_selection(
     )
 
 
+def moved_selection(
+    tenant: str,
+    now: datetime,
+    *,
+    user_id: str | None,
+    collections: Iterable[str] | None,
+    where: Where | None,
+) -> Selection:
+    """Return the selection of what an export or a copy moves: also what is forgotten or expired."""
+    user = check_user(user_id)
+    return Selection(
+        tenant=tenant,
+        owner=Owner("every") if user is None else Owner("own", user),
+        now=to_micros(now),
+        collections=check_collections(collections),
+        where=parse_filter(where),
+        deleted=None,
+        expired=True,
+    )
+
+
 def key_selection(
     tenant: str, now: datetime, key: object, user_id: str | None, collection: str | None
 ) -> Selection:

@@ -76,6 +76,24 @@ class Ingest:
             _tell(on_progress, len(done), len(items))
         return done
 
+    async def chunks_of(
+        self, texts: Sequence[tuple[str | None, str]]
+    ) -> list[tuple[ChunkToWrite, ...]]:
+        """Cut and embed titles with texts that come from elsewhere."""
+        cut = await asyncio.to_thread(
+            lambda: [self._chunker.split(content) for _, content in texts]
+        )
+        parts = iter(
+            await self._embedded(
+                [
+                    searchable_text(title, content[chunk.start : chunk.end])
+                    for (title, content), chunks in zip(texts, cut, strict=True)
+                    for chunk in chunks
+                ]
+            )
+        )
+        return [_chunks(chunks, list(islice(parts, len(chunks)))) for chunks in cut]
+
     async def repair_vectors(self) -> None:
         """Embed again what lacks a usable vector or token codes, batch by batch."""
         after = 0
@@ -232,15 +250,21 @@ def _to_write(
         valid_from=document.valid_from,
         valid_until=document.valid_until,
         expires_at=document.expires_at,
-        chunks=tuple(
-            ChunkToWrite(
-                chunk_index=chunk.index,
-                start=chunk.start,
-                end=chunk.end,
-                tokens=chunk.tokens,
-                vector=vector,
-                codes=code,
-            )
-            for chunk, (vector, code) in zip(chunks, parts, strict=True)
-        ),
+        chunks=_chunks(chunks, parts),
+    )
+
+
+def _chunks(
+    chunks: Sequence[Chunk], parts: Sequence[tuple[Vector, bytes | None]]
+) -> tuple[ChunkToWrite, ...]:
+    return tuple(
+        ChunkToWrite(
+            chunk_index=chunk.index,
+            start=chunk.start,
+            end=chunk.end,
+            tokens=chunk.tokens,
+            vector=vector,
+            codes=code,
+        )
+        for chunk, (vector, code) in zip(chunks, parts, strict=True)
     )

@@ -27,6 +27,7 @@ from agentmem._arguments import (
 from agentmem._build import Choices, Parts, build
 from agentmem._clock import Clock, checked, from_micros, to_micros, utc_now
 from agentmem._lifecycle import Lifecycle
+from agentmem._memory_moving import MovingMemory
 from agentmem._prepare import check_tenant
 from agentmem._types import (
     Document,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _REPAIRED_BY_MODEL = frozenset({"vector", "token codes"})
 
 
-class Memory:
+class Memory(MovingMemory):
     """A memory for agents: write, search, forget.
 
     The constructor does nothing but look at its arguments. Open the memory with ``async with`` or

@@ -109,7 +109,6 @@ def _finish(
     key = _optional(document.key, "key", MAX_KEY_BYTES)
     title = _optional(document.title, "title", MAX_TITLE_BYTES)
     source_uri = _optional(document.source_uri, "source_uri", MAX_TITLE_BYTES)
-    whole = [content, title, source_uri, encode_metadata(metadata), *times]
     return Prepared(
         content=content,
         key=key,
@@ -121,9 +120,26 @@ def _finish(
         valid_from=times[0],
         valid_until=times[1],
         expires_at=times[2],
-        identity=f"hash:{_digest(content)}" if key is None else f"key:{key}",
-        fingerprint=_digest(canonical_json(whole)),
+        identity=identity_of(key, content),
+        fingerprint=fingerprint_of(content, title, source_uri, metadata, times),
     )
+
+
+def identity_of(key: str | None, content: str) -> str:
+    """Return what tells a document apart within its user and collection."""
+    return f"hash:{_digest(content)}" if key is None else f"key:{key}"
+
+
+def fingerprint_of(
+    content: str,
+    title: str | None,
+    source_uri: str | None,
+    metadata: Mapping[str, Any],
+    times: tuple[int | None, int | None, int | None],
+) -> str:
+    """Return a hash over everything that makes a version; `times` are validity and expiry."""
+    whole = [content, title, source_uri, encode_metadata(metadata), *times]
+    return _digest(canonical_json(whole))
 
 
 def _micros(moment: datetime | None) -> int | None:

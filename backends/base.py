@@ -427,7 +427,7 @@ def check_number(documents: Sequence[Forgotten], at_most: int | None) -> None:
 def taken(document_id: str) -> ConflictError:
     """Return the error of a document that cannot be loaded beside what is there."""
     return ConflictError(
-        f"document {document_id!r} cannot be brought in: its id, key or text belongs to another "
+        f"document {document_id!r} cannot be brought in: its key or text belongs to another "
         "document here; forget that one first, or use another tenant or collection"
     )
 
@@ -571,12 +571,13 @@ class Backend(ABC):
         Returns
         -------
         list[bool]
-            Whether each document was stored; False when the very same one was there already.
+            Whether each document was stored; False when one with its id was there already, which is
+            left as it is.
 
         Raises
         ------
         ConflictError
-            A document's id, key or text belongs to another one; nothing is stored.
+            A document's key or text belongs to another one; nothing is stored.
         """
 
     async def embed(self, model: str, texts: Sequence[str]) -> Vector:

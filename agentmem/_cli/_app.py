@@ -9,6 +9,7 @@ import typer
 from agentmem import __version__
 from agentmem._cli._console import errors
 from agentmem._cli._memory import add_commands as documents
+from agentmem._cli._moving import add_commands as moving
 from agentmem._cli._oracle import app as oracle
 from agentmem._cli._upkeep import add_commands as upkeep
 from agentmem.errors import AgentMemError
@@ -19,6 +20,7 @@ app = typer.Typer(
     help="A memory for AI agents: write, search, forget.",
 )
 documents(app)
+moving(app)
 upkeep(app)
 app.add_typer(oracle, name="oracle")
 

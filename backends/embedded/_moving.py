@@ -67,15 +67,12 @@ def load(
 
 def _load(connection: apsw.Connection, tenant: str, document: DocumentToLoad, change: int) -> bool:
     name = document.document_id
-    known = list(
-        connection.execute(
-            "SELECT tenant, fingerprint FROM documents JOIN scopes USING (scope_id) "
-            "WHERE document_id = ? ORDER BY version",
-            (name,),
-        )
-    )
-    if known:
-        if known != [(tenant, version.fingerprint) for version in document.versions]:
+    owner = connection.execute(
+        "SELECT tenant FROM documents JOIN scopes USING (scope_id) WHERE document_id = ? LIMIT 1",
+        (name,),
+    ).get
+    if owner is not None:
+        if owner != tenant:
             raise taken(name)
         return False
     scope = scope_of(connection, tenant, document.versions[0])

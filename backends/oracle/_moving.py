@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 import oracledb
@@ -34,10 +33,9 @@ _CHUNKS = f"""SELECT c.document_id, c.version, c.chunk_index, c.span_start, c.sp
 FROM mem_chunks c
 WHERE c.tenant_id = :tenant AND c.document_id IN ({listed_names(":ids")})
 ORDER BY c.document_id, c.version, c.chunk_index"""
-_KNOWN = f"""SELECT d.document_id, d.fingerprint
+_KNOWN = f"""SELECT DISTINCT d.document_id
 FROM mem_documents d
-WHERE d.tenant_id = :tenant AND d.document_id IN ({listed_names(":ids")})
-ORDER BY d.document_id, d.version"""
+WHERE d.tenant_id = :tenant AND d.document_id IN ({listed_names(":ids")})"""
 
 
 async def dump(
@@ -78,15 +76,8 @@ async def load(
     """Store documents as they are; see `Backend.load`."""
     names = [document.document_id for document in documents]
     binds: dict[str, Bind] = {"tenant": tenant, "ids": json_bind(names)}
-    known = {
-        name: [row[1] for row in rows]
-        for name, rows in groupby(await transaction.fetch(_KNOWN, binds), key=lambda row: row[0])
-    }
+    known = {row[0] for row in await transaction.fetch(_KNOWN, binds)}
     fresh = [document for document in documents if document.document_id not in known]
-    for document in documents:
-        prints = [version.fingerprint for version in document.versions]
-        if known.get(document.document_id, prints) != prints:
-            raise taken(document.document_id)
     rows, owners, chunks = [], [], []
     for document in fresh:
         for place, row, of_version in _rows(tenant, document, lexer):
@@ -100,8 +91,7 @@ async def load(
             raise
         raise taken(owners[min(error.args[0].offset, len(owners) - 1)]) from error
     await transaction.executemany(INSERT_CHUNK, with_short_texts(chunks))
-    new = {document.document_id for document in fresh}
-    return [name in new for name in names]
+    return [name not in known for name in names]
 
 
 def _rows(

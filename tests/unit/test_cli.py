@@ -225,6 +225,26 @@ def test_what_is_not_there(command: Any) -> None:
     assert "There are no such documents" in command("list").stdout
 
 
+def test_moving(command: Any, tmp_path: Path) -> None:
+    command("write", "tea", "milk", "--user", "ada")
+    path, other = str(tmp_path / "m.parquet"), str(tmp_path / "other")
+    assert "2 documents, 2 versions" in command("export", path).stdout
+    assert "2 documents stored" in command("import", path, "--url", other).stdout
+    assert "2 were there" in command("import", path, "--url", other).stdout
+    again = json.loads(command("copy", str(tmp_path / "memory"), other, "--json").stdout)
+    assert (again["present"], again["comparison"]["missing"]) == (2, [])
+    command("forget", "--user", "ada", "--url", other)
+    assert "different" in command("copy", str(tmp_path / "memory"), other, fails=1).stdout
+    (tmp_path / "t.csv").write_text("id,body\n1,salt\n")
+    assert (
+        "1 created of 1"
+        in command(
+            "import", str(tmp_path / "t.csv"), "--map", "content=body", "--map", "key=id"
+        ).stdout
+    )
+    command("import", str(tmp_path / "t.csv"), "--map", "content", fails=1)
+
+
 def test_every_command_and_option_says_what_it_is() -> None:
     import typer
 
