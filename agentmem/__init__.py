@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from agentmem._memory import Memory
     from agentmem._types import (
         Citation,
-        Comparison,
         Document,
         Explanation,
         Finding,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         ForgottenDocument,
         Hit,
         LeftOut,
-        MoveResult,
         Page,
         Plan,
         Progress,
@@ -73,6 +71,7 @@ if TYPE_CHECKING:
         WriteResult,
         WrittenDocument,
     )
+    from agentmem._types_moving import Comparison, MoveResult
     from agentmem.config import Settings
 
 _HOMES = {
@@ -81,7 +80,6 @@ _HOMES = {
     "agentmem._memory": ("Memory",),
     "agentmem._types": (
         "Citation",
-        "Comparison",
         "Document",
         "Explanation",
         "Finding",
@@ -89,7 +87,6 @@ _HOMES = {
         "ForgottenDocument",
         "Hit",
         "LeftOut",
-        "MoveResult",
         "Page",
         "Plan",
         "Progress",
@@ -107,6 +104,7 @@ _HOMES = {
         "WriteResult",
         "WrittenDocument",
     ),
+    "agentmem._types_moving": ("Comparison", "MoveResult"),
     "agentmem.config": ("Settings",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

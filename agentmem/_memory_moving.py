@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agentmem._arguments import Where, moved_selection
 from agentmem._moving import BATCH, compare, dumped, store
-from agentmem._types import Document, MoveResult, Progress, ProgressCallback, WriteResult
+from agentmem._types import Document, Progress, ProgressCallback, WriteResult
+from agentmem._types_moving import MoveResult
 from agentmem.backends.base import DumpedVersion, Selection
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from agentmem._build import Parts
 from agentmem._prepare import fingerprint_of, identity_of
-from agentmem._types import Comparison, MoveResult, Progress, ProgressCallback
+from agentmem._types import Progress, ProgressCallback
+from agentmem._types_moving import Comparison, MoveResult
 from agentmem.backends.base import (
     CandidateRequest,
     ChunkToWrite,

@@ -132,3 +132,18 @@ async def test_ties_at_the_end_of_a_pool_are_cut_in_the_order_of_ids(
         result = await memory.search("tide", k=1, explain=True)
         candidates = {e.document_id for e in result.trace.explanations or ()}
         assert candidates == set(sorted(written.ids)[:100])
+
+
+async def test_what_fusion_keeps_is_the_best_by_fusion(make_memory: MakeMemory) -> None:
+    """Also where the engine cuts by itself."""
+    words = ["tea", "milk", "sugar", "kettle", "water", "leaf"]
+    written = [" ".join(words[n % 6 :: 1 + n % 3]) + f" {n} " + "x " * (n % 7) for n in range(60)]
+    found = []
+    for fused in (500, 5):
+        async with make_memory(reranker="none", settings={"fused": fused}) as memory:
+            await memory.write(written)
+            result = await memory.search("tea water leaf", k=1, explain=True)
+            found.append(result.trace.explanations)
+    uncut, kept = found
+    best = sorted(uncut or (), key=lambda e: (-e.scores.fusion, e.id))[:5]
+    assert {e.id for e in kept or ()} == {e.id for e in best}

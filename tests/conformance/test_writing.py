@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -215,3 +216,22 @@ async def test_the_policy_of_chunking_can_be_changed(make_memory: MakeMemory) ->
     settings = Settings(url="local://:memory:", chunker="whole")
     async with Memory(settings, embedder=WordEmbedder()) as memory:
         assert (await memory.write("word " * 1000)).documents[0].chunks == 1
+
+
+async def test_numbers_of_metadata_are_plain_numbers(memory: Memory) -> None:
+    await memory.write("x", metadata={"n": 1, "x": 0.5, "deep": [{"big": 2**62}]})
+    for metadata in (
+        (await memory.list()).documents[0].metadata,
+        (await memory.search("x")).hits[0].metadata,
+    ):
+        assert json.loads(json.dumps(metadata)) == {"n": 1, "x": 0.5, "deep": [{"big": 2**62}]}
+        assert type(metadata["n"]) is int
+        assert type(metadata["x"]) is float
+
+
+async def test_writers_of_one_key_make_one_chain_of_versions(memory: Memory) -> None:
+    await asyncio.gather(*(memory.write(f"text {n}", key="k") for n in range(8)))
+    versions = await memory.history("k")
+    assert [v.version for v in versions] == list(range(1, 9))
+    assert len({v.id for v in versions}) == 1
+    assert len({v.content for v in versions}) == 8

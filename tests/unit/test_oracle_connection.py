@@ -393,3 +393,25 @@ async def test_urls_that_cannot_be_used(url: str, message: str) -> None:
 async def test_a_password_is_needed() -> None:
     with pytest.raises(ConfigurationError, match="AGENTMEM_ORACLE_PASSWORD"):
         await Memory("oracle://u@host/s").open()
+
+
+async def test_a_head_that_was_forgotten_meanwhile_is_not_continued(
+    standin: StandInStore, opened: Any
+) -> None:
+    async with opened() as memory:
+        first = (await memory.write("tea", key="k")).ids[0]
+        done: list[str] = []
+
+        def forget_meanwhile(sql: str) -> bool:
+            if "new_ids" in sql and not done:
+                done.append(sql)
+                standin.server.database.cursor().execute(
+                    "UPDATE mem_documents SET deleted_at = created_at, live_identity = NULL"
+                )
+            return False
+
+        standin.server.fail_next("ORA-00600", when=forget_meanwhile, after=True)
+        written = (await memory.write("coffee", key="k")).documents[0]
+        assert done
+        assert (written.status, written.version) == ("created", 1)
+        assert written.id != first or [v.version for v in await memory.history("k")] == [1]
