@@ -68,8 +68,8 @@ class Memory(MovingMemory):
     Parameters
     ----------
     url_or_settings
-        A folder (``"./memory"``), a URL (``"local:///abs/path"``, ``"local://:memory:"``) or
-        `Settings`. None takes the settings from the environment and the TOML file.
+        A folder (``"./memory"``), a URL (``"local:///abs/path"``, ``"local://:memory:"``,
+        ``"oracle://user@host:1521/service"``) or `Settings`. None takes the settings from the environment and the TOML file.
     tenant
         Isolation boundary; overrides the setting.
     embedder, reranker

@@ -96,8 +96,8 @@ def check_model(connection: apsw.Connection, model: ModelIdentity) -> None:
         raise ModelMismatchError(
             f"this memory was written with the embedder {stored['embedder']!r} "
             f"({stored['dimensions']} dimensions), but {model.embedder!r} "
-            f"({model.dimensions} dimensions) is configured; configure the first one, or write the "
-            "documents into a new memory"
+            f"({model.dimensions} dimensions) is configured; configure the first one, or copy the "
+            "memory into a new one, which embeds again"
         )
 
 

@@ -95,6 +95,6 @@ def check_model(meta: Meta, model: ModelIdentity) -> None:
     raise ModelMismatchError(
         f"this memory was written with the embedder {meta.embedder!r} "
         f"({meta.dimensions} dimensions), but {model.embedder!r} "
-        f"({model.dimensions} dimensions) is configured; configure the first one, or write the "
-        "documents into a new memory"
+        f"({model.dimensions} dimensions) is configured; configure the first one, or copy the "
+        "memory into a new one, which embeds again"
     )

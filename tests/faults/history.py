@@ -88,6 +88,23 @@ async def _damaged(folder: Path) -> None:
     shutil.rmtree(folder / "text")
 
 
+async def _exported(folder: Path) -> None:
+    """Start without a folder, beside a file to be imported."""
+    source = _file(folder)
+    if not source.exists():
+        async with make(folder.with_name("source")) as memory:
+            await memory.write([Document(A1, key="a"), Document(B, key="b")])
+            await memory.export(source)
+
+
+def _file(folder: Path) -> Path:
+    return folder.with_name("source.parquet")
+
+
+def _import(memory: Memory) -> Awaitable[object]:
+    return memory.import_(_file(Path(memory._settings.url)))
+
+
 _REPAIRED = {"a": A1, "b": B}
 HISTORIES = {
     "life": History(_nothing, STEPS, STATES),
@@ -97,6 +114,7 @@ HISTORIES = {
         [Step("repair", lambda m: m.verify(repair=True), _REPAIRED)],
         [_REPAIRED, _REPAIRED],
     ),
+    "import": History(_exported, [Step("import", _import, _REPAIRED)], [{}, _REPAIRED]),
 }
 
 
