@@ -69,7 +69,8 @@ class Memory(MovingMemory):
     ----------
     url_or_settings
         A folder (``"./memory"``), a URL (``"local:///abs/path"``, ``"local://:memory:"``,
-        ``"oracle://user@host:1521/service"``) or `Settings`. None takes the settings from the environment and the TOML file.
+        ``"oracle://user@host:1521/service"``) or `Settings`. None takes the settings from the
+        environment and the TOML file.
     tenant
         Isolation boundary; overrides the setting.
     embedder, reranker

@@ -135,3 +135,10 @@ async def test_case_27_a_query_of_10_000_words(real_memory: Memory) -> None:
 async def test_no_rows_no_hits(memory: Memory) -> None:
     result = await memory.search("anything")
     assert (result.hits, result.context, result.citations, result.tokens) == ((), "", (), 0)
+
+
+async def test_words_of_a_title_are_found_as_words(memory: Memory) -> None:
+    await memory.write("It boils.", title="Kettle manual")
+    await memory.write("It hums.")
+    hit = (await memory.search("manual", k=1)).hits[0]
+    assert (hit.title, hit.scores.lexical_rank) == ("Kettle manual", 1)
