@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import oracledb
 import pytest
 
-from agentmem import Memory
+from agentmem import Memory, Settings
+from agentmem.backends.oracle import read_target
 from agentmem.backends.oracle._errors import _KINDS, translated
 from agentmem.errors import (
     AgentMemError,
@@ -415,3 +417,68 @@ async def test_a_head_that_was_forgotten_meanwhile_is_not_continued(
         assert done
         assert (written.status, written.version) == ("created", 1)
         assert written.id != first or [v.version for v in await memory.history("k")] == [1]
+
+
+def test_a_name_of_tnsnames_with_a_wallet(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("from a file\n")
+    target = read_target(
+        Settings(
+            url="oracle://ada@",
+            oracle_dsn="mydb_high",
+            oracle_owner="acme",
+            oracle_password_file=tmp_path / "secret",
+            oracle_config_dir=tmp_path,
+            oracle_wallet_dir=tmp_path,
+            oracle_wallet_password="shut",
+        )
+    )
+    assert (target.user, target.password, target.dsn, target.owner) == (
+        "ada", "from a file", "mydb_high", "acme",
+    )  # fmt: skip
+    assert target.extra == {
+        "config_dir": str(tmp_path), "wallet_location": str(tmp_path), "wallet_password": "shut",
+    }  # fmt: skip
+    assert "from a file" not in repr(target)
+    assert "shut" not in repr(target)
+
+
+@pytest.mark.parametrize(
+    ("url", "dsn"),
+    [
+        ("oracle://ada:p@db/service", "db:1521/service"),
+        ("oracle://ada:p%40ss@db:1522/a.b.c", "db:1522/a.b.c"),
+        ("oracle://ada:p@[::1]:1521/s", "[::1]:1521/s"),
+    ],
+)
+def test_where_a_url_points(url: str, dsn: str) -> None:
+    assert read_target(Settings(url=url)).dsn == dsn
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"oracle_password_file": "/nowhere"}, "cannot be read"),
+        ({"oracle_password": "p", "oracle_wallet_dir": "/nowhere"}, "is not a folder"),
+        ({"oracle_password": "p", "oracle_dsn": "x"}, "both"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        read_target(Settings(url="oracle://ada@db/service", **settings))
+
+
+async def test_the_pool_gets_what_the_settings_say(
+    standin: StandInStore, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+    make = standin.server.create_pool_async
+
+    def note(**arguments: Any) -> Any:
+        seen.update(arguments)
+        return make(**arguments)
+
+    monkeypatch.setattr(oracledb, "create_pool_async", note)
+    async with opened(oracle_pool_min=2, oracle_pool_max=5, oracle_pool_timeout=3):
+        assert (seen["min"], seen["max"], seen["wait_timeout"]) == (2, 5, 3000)
+        assert seen["getmode"] == oracledb.POOL_GETMODE_TIMEDWAIT
+        assert seen["tcp_connect_timeout"] == 10.0
