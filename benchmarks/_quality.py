@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -57,14 +58,19 @@ async def run_quality(
     return outcome
 
 
+def _clock() -> datetime:
+    """Stand still, so that the same set gets the same ids, which break ties, on every store."""
+    return datetime(2026, 1, 1, tzinfo=UTC)
+
+
 async def _measured(dataset: Dataset, reranker: str, store: Store, console: Console) -> Outcome:
     async with opened_store(store) as place:
-        async with Memory(Settings(**place, reranker=reranker)) as memory:
+        async with Memory(Settings(**place, reranker=reranker), clock=_clock) as memory:
             await _fill(memory, dataset, console)
             # What fusion cuts is not explained; a second view on the same store, which cuts
             # nothing, gives each pool its whole ranking.
             pools = Settings(**place, fused=_UNCUT, reranker="none")
-            async with Memory(pools) as uncut:
+            async with Memory(pools, clock=_clock) as uncut:
                 outcome = await _ask(memory, uncut, dataset, console)
             if store is Store.ORACLE:
                 await memory.forget(everything=True, purge=True)
