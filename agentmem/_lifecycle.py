@@ -70,6 +70,19 @@ class Lifecycle:
             if not self._running and self._idle is not None:
                 self._idle.set()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that opened the memory.
+
+        Raises
+        ------
+        NotOpenError
+            It was not opened yet.
+        """
+        if self._loop is None:
+            raise NotOpenError("this memory is not open, so it belongs to no event loop yet")
+        return self._loop
+
     def check(self) -> None:
         """Raise unless the memory is open, in this process and on this event loop."""
         if self._closed:

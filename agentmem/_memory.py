@@ -555,6 +555,11 @@ class Memory(MovingMemory):
         self._lifecycle.check()
         return self._open_parts().pipeline
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that opened the memory and on which it must be used."""
+        return self._lifecycle.loop
+
     def _check_writable(self, what: str) -> None:
         if self._settings.read_only:
             raise CapabilityError(

@@ -8,6 +8,7 @@ import typer
 
 from agentmem import __version__
 from agentmem._cli._console import errors
+from agentmem._cli._mcp import add_commands as mcp
 from agentmem._cli._memory import add_commands as documents
 from agentmem._cli._moving import add_commands as moving
 from agentmem._cli._oracle import app as oracle
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 documents(app)
 moving(app)
+mcp(app)
 upkeep(app)
 app.add_typer(oracle, name="oracle")
 
