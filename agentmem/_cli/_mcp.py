@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from agentmem import Settings
 from agentmem._cli._options import Collection, Tenant, Url, User
-from agentmem.config import secret
+from agentmem.config import Settings, secret
 from agentmem.errors import ConfigurationError
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from agentmem import Memory
 from agentmem import Progress as Written
 from agentmem._cli import _input, _output
 from agentmem._cli._console import console, errors
@@ -25,6 +24,9 @@ from agentmem._cli._options import (
     run,
 )
 from agentmem.errors import ConfirmationError
+
+if TYPE_CHECKING:
+    from agentmem import Memory
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -6,18 +6,23 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from agentmem import Memory, MoveResult, Settings
+from agentmem import MoveResult
 from agentmem import Progress as Moved
 from agentmem._cli import _input, _output
 from agentmem._cli._console import console, errors
 from agentmem._cli._options import AsJson, Collection, Collections, Tenant, Url, User, Where, run
 from agentmem._types import ProgressCallback
+from agentmem.config import Settings
 from agentmem.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from agentmem import Memory
+
 
 PathArgument = Annotated[Path, typer.Argument(help="File; .parquet, .jsonl or .ndjson.")]
 OnlyUser = Annotated[
@@ -120,6 +125,7 @@ def copy(
 
     Can be run again after it was cut short. Exits with 1 when something is missing or different.
     """
+    from agentmem import Memory
 
     async def work() -> MoveResult:
         async with (

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentmem import Memory, Settings
+from agentmem.config import Settings
+
+if TYPE_CHECKING:
+    from agentmem import Memory
+
 
 T = TypeVar("T")
 
@@ -34,6 +38,7 @@ Ids = Annotated[list[str], typer.Argument(help="Document ids.")]
 
 def run(url: str | None, tenant: str | None, work: Callable[[Memory], Awaitable[T]]) -> T:
     """Open the memory, do the work, close it."""
+    from agentmem import Memory
 
     async def opened() -> T:
         given: dict[str, Any] = {} if url is None else {"url": url}

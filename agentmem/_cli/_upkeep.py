@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentmem import Memory, Settings
 from agentmem._cli import _output
 from agentmem._cli._console import console
 from agentmem._cli._options import AsJson, Tenant, Url, run
+from agentmem.config import Settings
+
+if TYPE_CHECKING:
+    from agentmem import Memory
+
 
 receipts = typer.Typer(help="Show the log of what was forgotten, or check it.")
 

@@ -25,6 +25,20 @@ MIN_FLOAT = 1e-129
 """Numbers with a fraction lie between these, as far from zero, so that every engine holds them."""
 
 
+TIME_COLUMNS = frozenset({"created_at", "valid_from", "valid_until", "expires_at"})
+NUMBER_COLUMNS = frozenset({"version"})
+"""Own fields of a document that hold instants and numbers; the others hold texts."""
+
+
+def fits_column(name: str, value: object) -> bool:
+    """Return whether a value can be compared with an own field at all."""
+    if name in TIME_COLUMNS:
+        return isinstance(value, datetime)
+    if name in NUMBER_COLUMNS:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, str)
+
+
 def check_metadata(metadata: object) -> None:
     """Check that `metadata` can be stored and compared on every engine.
 

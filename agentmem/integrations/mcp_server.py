@@ -12,14 +12,15 @@ import ipaddress
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from agentmem import Memory, Settings, StoredDocument, __version__
+from agentmem import StoredDocument, __version__
+from agentmem.config import Settings
 from agentmem.errors import AgentMemError, ConfigurationError
 
 _INSTRUCTIONS = (
@@ -34,6 +35,9 @@ _ADDING = ToolAnnotations(
 _DESTROYING = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
+
+if TYPE_CHECKING:
+    from agentmem import Memory
 
 Filter = Annotated[
     dict[str, Any] | None,
@@ -112,11 +116,11 @@ class _Opened:
             yield
         finally:
             opened = await asyncio.gather(self._task, return_exceptions=True)
-            if isinstance(opened[0], Memory):
+            if not isinstance(opened[0], BaseException):
                 await opened[0].close()
 
     async def _open(self) -> Memory:
-        memory = self._make()
+        memory = await asyncio.to_thread(self._make)
         await memory.open()
         return memory
 
@@ -158,7 +162,14 @@ def make_server(
         Makes the memory instead of `settings` and `tenant`.
     """
     chosen = settings or Settings()
-    opened = _Opened(make_memory or (lambda: Memory(chosen, tenant=tenant)))
+
+    def configured() -> Memory:
+        # Imported behind the handshake: the engine takes longer to load than a client waits.
+        from agentmem import Memory
+
+        return Memory(chosen, tenant=tenant)
+
+    opened = _Opened(make_memory or configured)
     server: MCPServer[None] = MCPServer(
         "agentmem",
         title="Memory",

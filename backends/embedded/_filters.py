@@ -15,14 +15,18 @@ from typing import Any, TypeAlias
 
 from agentmem._clock import to_micros
 from agentmem._filters import And, Comparison, Filter, Not, Operator, Or, canonical_json
-from agentmem._filters.values import DATETIME, encode_value
+from agentmem._filters.values import (
+    DATETIME,
+    NUMBER_COLUMNS,
+    TIME_COLUMNS,
+    encode_value,
+    fits_column,
+)
 from agentmem.errors import FilterError
 
 Parameters: TypeAlias = tuple[Any, ...]
 
 _COLUMNS = {"id": "document_id"}
-_TIMES = frozenset({"created_at", "valid_from", "valid_until", "expires_at"})
-_NUMBERS = frozenset({"version"})
 _SIGNS = {Operator.GT: ">", Operator.GTE: ">=", Operator.LT: "<", Operator.LTE: "<="}
 _IS_NUMBER = "{type} IN ('integer', 'real')"
 
@@ -198,27 +202,19 @@ def _column(tree: Comparison, table: str) -> Compiled:
         case Operator.CONTAINS:
             return _FALSE
         case Operator.STARTS_WITH:
-            if name in _TIMES or name in _NUMBERS:
+            if name in TIME_COLUMNS or name in NUMBER_COLUMNS:
                 return _FALSE
             return _sure(f"substr({sql}, 1, length(?)) = ?", (wanted, wanted))
-    if not _fits(name, wanted):
+    if not fits_column(name, wanted):
         return _FALSE
     return _sure(f"{sql} {_SIGNS[tree.operator]} ?", (_bound(wanted),))
 
 
 def _column_is(name: str, sql: str, members: Iterable[Any]) -> Compiled:
-    values = [_bound(member) for member in members if _fits(name, member)]
+    values = [_bound(member) for member in members if fits_column(name, member)]
     if not values:
         return _FALSE
     return _sure(f"{sql} IN (SELECT value FROM json_each(?))", (json.dumps(values),))
-
-
-def _fits(name: str, value: Any) -> bool:
-    if name in _TIMES:
-        return isinstance(value, datetime)
-    if name in _NUMBERS:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return isinstance(value, str)
 
 
 def _bound(value: Any) -> Any:

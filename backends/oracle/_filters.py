@@ -17,13 +17,17 @@ from typing import Any
 
 from agentmem._clock import to_micros
 from agentmem._filters import And, Comparison, Filter, Not, Operator, Or
-from agentmem._filters.values import DATETIME, encode_value
+from agentmem._filters.values import (
+    DATETIME,
+    NUMBER_COLUMNS,
+    TIME_COLUMNS,
+    encode_value,
+    fits_column,
+)
 from agentmem.backends.oracle._values import Bind, json_bind, time_bind
 from agentmem.errors import FilterError
 
 _COLUMNS = {"id": "document_id", "key": "doc_key"}
-_TIMES = frozenset({"created_at", "valid_from", "valid_until", "expires_at"})
-_NUMBERS = frozenset({"version"})
 _SIGNS = {Operator.GT: ">", Operator.GTE: ">=", Operator.LT: "<", Operator.LTE: "<="}
 _TRUE, _FALSE = "1 = 1", "1 = 0"
 _NUMBER_TYPES = "('number', 'double', 'float')"
@@ -221,7 +225,7 @@ class FilterCompiler:
                 return _FALSE
             case Operator.STARTS_WITH:
                 return self._starts_with(name, column, wanted)
-        if not _fits(name, wanted):
+        if not fits_column(name, wanted):
             return _FALSE
         if wanted == "":
             return _compared_to_empty(column, tree.operator)
@@ -229,17 +233,17 @@ class FilterCompiler:
 
     def _is_one_of(self, name: str, column: str, members: Iterable[Any]) -> str:
         """Return that the column equals one of `members`. No column ever holds ''."""
-        values = [member for member in members if _fits(name, member) and member != ""]
+        values = [member for member in members if fits_column(name, member) and member != ""]
         if not values:
             return _FALSE
-        if len(values) == 1 or name in _TIMES:
+        if len(values) == 1 or name in TIME_COLUMNS:
             same = [f"{column} = {self._bind(_bound(value))}" for value in values]
             return _joined(" OR ", same, _FALSE)
-        kind = "NUMBER" if name in _NUMBERS else "VARCHAR2(4000)"
+        kind = "NUMBER" if name in NUMBER_COLUMNS else "VARCHAR2(4000)"
         return f"{column} IN ({_listed(self._bind(json_bind(values)), kind)})"
 
     def _starts_with(self, name: str, column: str, prefix: str) -> str:
-        if name in _TIMES or name in _NUMBERS:
+        if name in TIME_COLUMNS or name in NUMBER_COLUMNS:
             return _FALSE
         if not prefix:
             return f"{column} IS NOT NULL"
@@ -282,15 +286,7 @@ def _compared_to_empty(column: str, operator: Operator) -> str:
     return f"{column} IS NOT NULL" if greater else _FALSE
 
 
-def _fits(name: str, value: Any) -> bool:
-    if name in _TIMES:
-        return isinstance(value, datetime)
-    if name in _NUMBERS:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return isinstance(value, str)
-
-
 def _bound(value: Any) -> Bind:
     if isinstance(value, datetime):
         return time_bind(to_micros(value))
-    return value  # type: ignore[no-any-return]  # text or number, by _fits
+    return value  # type: ignore[no-any-return]  # text or number, by fits_column
