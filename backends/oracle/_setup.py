@@ -14,7 +14,7 @@ from typing import Any
 
 import oracledb
 
-from agentmem.backends.oracle._errors import full_code, store_errors
+from agentmem.backends.oracle._errors import full_code, store_errors, text_code
 from agentmem.backends.oracle._names import simple_name
 from agentmem.backends.oracle._schema import Plan, Step, steps
 from agentmem.backends.oracle._target import Target
@@ -22,7 +22,8 @@ from agentmem.errors import ConfigurationError, StoreError
 
 _VARIABLE = re.compile(r"&(\w+)")
 # What says that a thing is there already: another run of the set-up was faster.
-_THERE = frozenset({"ORA-00955", "ORA-01920", "ORA-28101", "ORA-20000"})
+_THERE = frozenset({"ORA-00955", "ORA-01920", "ORA-28101"})
+_PREFERENCE_THERE = "DRG-10701"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ async def run_step(
         try:
             await connection.execute(substituted(statement, variables))
         except oracledb.Error as error:
-            if full_code(error) in _THERE:
+            if full_code(error) in _THERE or text_code(error) == _PREFERENCE_THERE:
                 continue
             first = " ".join(statement.split())[:60]
             raise StoreError(

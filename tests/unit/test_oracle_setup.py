@@ -19,6 +19,7 @@ from agentmem.backends.oracle._setup import run_step, substituted
 from agentmem.config import Settings
 from agentmem.errors import ConfigurationError, StoreError, StoreUnavailableError
 from tests.databases import StandInStore, oracle_settings, plan_for
+from tests.standin.errors import error
 from tests.support import WordEmbedder
 
 PASSWORDS = {"owner_password": "Owner_1", "app_password": "App_1"}
@@ -52,6 +53,26 @@ async def test_it_goes_on_where_it_stopped(standin: StandInStore) -> None:
     assert "mem_chunks" in standin.server.catalog.tables
     assert [name async for name in work.run()]
     assert set(TENANT_TABLES) <= standin.server.catalog.tables.keys()
+
+
+@pytest.mark.parametrize(("drg", "stops"), [("DRG-10701", False), ("DRG-10700", True)])
+async def test_only_a_preference_that_is_there_is_passed_over(
+    standin: StandInStore, monkeypatch: pytest.MonkeyPatch, drg: str, stops: bool
+) -> None:
+    run = standin.server.catalog.run
+
+    def failing(sql: str) -> bool:
+        if "CREATE_PREFERENCE" in sql:
+            raise error("ORA-20000", f"Oracle Text error:\n{drg}: preference")
+        return run(sql)
+
+    monkeypatch.setattr(type(standin.server.catalog), "run", lambda self, sql: failing(sql))
+    work = set_up_with(standin)
+    if stops:
+        with pytest.raises(StoreError, match=r"'text preferences'.*ORA-20000"):
+            [name async for name in work.run()]
+    else:
+        assert [name async for name in work.run()]
 
 
 async def test_each_step_can_be_taken_back(standin: StandInStore) -> None:
