@@ -127,7 +127,11 @@ class Database:
         async def once() -> None:
             async with self._connection() as connection:
                 await connection.callproc(self._set_tenant, [self._tenant])
-                await connection.callproc(f"{self.owner}.{procedure}", [])
+                limit, connection.call_timeout = connection.call_timeout, 0  # upkeep takes long
+                try:
+                    await connection.callproc(f"{self.owner}.{procedure}", [])
+                finally:
+                    connection.call_timeout = limit
                 await connection.callproc(self._clear_tenant, [])
 
         await self._repeated(action, once)
@@ -180,8 +184,15 @@ class Database:
         if self._lease is None:
             raise NotOpenError("the store is not open")
         pool = self._lease.pool
-        async with asyncio.timeout(self._target.pool_timeout + self._target.connect_timeout):
-            connection = await pool.acquire()
+        longest = self._target.pool_timeout + self._target.connect_timeout
+        try:
+            async with asyncio.timeout(longest):
+                connection = await pool.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailableError(
+                f"no connection to {self._target.place!r} could be had within {longest:g} s; check "
+                "the network, or raise oracle_pool_timeout and oracle_connect_timeout"
+            ) from error
         try:
             yield connection
         except oracledb.Error as error:

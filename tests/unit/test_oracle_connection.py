@@ -25,6 +25,7 @@ from agentmem.errors import (
     StoreUnavailableError,
 )
 from tests.databases import StandInStore
+from tests.standin.driver import Connection, Pool
 from tests.standin.errors import error, text_error
 from tests.support import SetClock, WordEmbedder, texts
 
@@ -482,3 +483,31 @@ async def test_the_pool_gets_what_the_settings_say(
         assert (seen["min"], seen["max"], seen["wait_timeout"]) == (2, 5, 3000)
         assert seen["getmode"] == oracledb.POOL_GETMODE_TIMEDWAIT
         assert seen["tcp_connect_timeout"] == 10.0
+
+
+async def test_a_connection_that_never_comes(
+    standin: StandInStore, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(self: Any) -> None:
+        await asyncio.sleep(60)
+
+    async with opened(oracle_pool_timeout=0.05, oracle_connect_timeout=0.05) as memory:
+        monkeypatch.setattr(Pool, "_connection", never)
+        with pytest.raises(StoreUnavailableError, match=r"no connection to .* within 0\.1 s"):
+            await memory.count()
+
+
+async def test_upkeep_may_take_longer_than_a_call(
+    standin: StandInStore, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[str, int] = {}
+    call = Connection.callproc
+
+    async def noted(self: Any, name: str, parameters: Any = None) -> Any:
+        limits[name.rpartition(".")[2]] = self.call_timeout
+        return await call(self, name, parameters)
+
+    async with opened(oracle_call_timeout=7) as memory:
+        monkeypatch.setattr(Connection, "callproc", noted)
+        await memory.compact()
+    assert limits == {"set_tenant": 7000, "compact_text": 0, "clear_tenant": 7000}
