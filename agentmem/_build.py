@@ -73,7 +73,7 @@ async def build(settings: Settings, choices: Choices) -> Parts:
         rerank_model=in_database(chosen.reranker),
     )
     embedder, reranker = await asyncio.to_thread(_load_models, settings, chosen, backend)
-    pipeline = _pipeline(settings, choices, backend, embedder, reranker)
+    pipeline = _pipeline(settings, choices, chosen, backend, embedder, reranker)
     ingest = Ingest(
         backend,
         embedder,
@@ -143,6 +143,7 @@ def _chunker(settings: Settings, embedder: Embedder) -> Chunker:
 def _pipeline(
     settings: Settings,
     choices: Choices,
+    chosen: _Models,
     backend: Backend,
     embedder: Embedder,
     reranker: Reranker | None,
@@ -154,7 +155,7 @@ def _pipeline(
             "set reranker to 'none' or to a cross-encoder"
         )
     replaced = choices.stages or {}
-    in_engine = in_database(_chosen(settings, choices).reranker)
+    in_engine = in_database(chosen.reranker)
     plain = late or (reranker is None and in_engine is None)
     fused = settings.fused if plain else settings.fused_cross_encoder
     default: list[Stage] = [
@@ -171,7 +172,7 @@ def _pipeline(
             fusion_k=settings.fusion_k,
             fused=None if "fuse" in replaced else fused,
             want_codes=late,
-            embedded_by_engine=in_database(_chosen(settings, choices).embedder) is not None,
+            embedded_by_engine=in_database(chosen.embedder) is not None,
         ),
         FuseStage(backend, k=settings.fusion_k, limit=fused, want_codes=late),
         RerankStage(reranker, limit=fused, blended=late, in_engine=in_engine),

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import oracledb
 
-from agentmem.backends.base import FOREVER, NEVER
+from agentmem.backends._versions import succeed
+from agentmem.backends.base import ChunkToWrite, DocumentToWrite
 from agentmem.backends.oracle import _meta
 from agentmem.backends.oracle._connection import Transaction
 from agentmem.backends.oracle._embedding import embed_statement, read_vectors
@@ -27,16 +28,19 @@ from agentmem.backends.oracle._names import (
     TENANT_TABLES,
     UPKEEP_PACKAGE,
 )
-from agentmem.backends.oracle._text_query import contains_query, indexed_text
+from agentmem.backends.oracle._text_query import contains_query
 from agentmem.backends.oracle._values import (
     Bind,
     clob_bind,
-    json_bind,
     now_utc,
     time_bind,
-    vector_bind,
 )
-from agentmem.backends.oracle._writing import INSERT_CHUNK, INSERT_DOCUMENT
+from agentmem.backends.oracle._writing import (
+    INSERT_CHUNK,
+    INSERT_DOCUMENT,
+    chunk_rows,
+    document_row,
+)
 from agentmem.errors import AgentMemError
 
 State = Literal["ok", "warning", "fault"]
@@ -315,44 +319,24 @@ def _rows(tenant: str, word: str, meta: _meta.Meta) -> tuple[dict[str, Bind], di
     """Return a document with one chunk that holds a word."""
     vector = np.zeros(meta.dimensions, dtype=np.float32)
     vector[0] = 1.0
-    shared: dict[str, Bind] = {
-        "tenant": tenant,
-        "document_id": "probe",
-        "version": 1,
-        "user_id": None,
-        "collection": "probe",
-        "doc_key": None,
-        "title": None,
-        "source_uri": None,
-        "metadata": json_bind({}),
-        "created_at": time_bind(0),
-        "valid_from": time_bind(None),
-        "valid_until": time_bind(None),
-        "expires_at": time_bind(None),
-        "deleted_at": time_bind(None),
-        "visible_from": time_bind(NEVER),
-        "visible_until": time_bind(FOREVER),
-        "as_of_from": time_bind(NEVER),
-        "as_of_until": time_bind(FOREVER),
-    }
-    document: dict[str, Bind] = {
-        "is_head": 1,
-        "live_identity": uuid.uuid4().hex,
-        "identity": "probe",
-        "fingerprint": "probe",
-        "chunks": 1,
-        "first_created_at": time_bind(0),
-        "content": clob_bind(word),
-    }
-    chunk: dict[str, Bind] = {
-        "id": "probe:1:0",
-        "chunk_index": 0,
-        "span_start": 0,
-        "span_end": len(word),
-        "tokens": 1,
-        "embedding": vector_bind(vector),
-        "codes": None,
-        "text": clob_bind(word),
-        "search_text": clob_bind(indexed_text(word, meta.lexer)),
-    }
-    return shared | document, shared | chunk
+    chunk = ChunkToWrite(chunk_index=0, start=0, end=len(word), tokens=1, vector=vector, codes=None)
+    document = DocumentToWrite(
+        user_id=None,
+        collection="probe",
+        key=None,
+        identity="probe",
+        fingerprint="probe",
+        title=None,
+        source_uri=None,
+        content=word,
+        metadata={},
+        created_at=0,
+        valid_from=None,
+        valid_until=None,
+        expires_at=None,
+        chunks=(chunk,),
+    )
+    place = ("probe", 1)
+    window, _ = succeed([], version=1, created_at=0, valid_from=None, valid_until=None)
+    row = document_row(tenant, place, document, window, first_created_at=0, head=True)
+    return row, chunk_rows(tenant, place, document, window, meta.lexer)[0]

@@ -17,7 +17,7 @@ from agentmem.backends.base import (
     taken,
 )
 from agentmem.backends.oracle._connection import Database, Row, Transaction
-from agentmem.backends.oracle._errors import is_duplicate
+from agentmem.backends.oracle._errors import is_duplicate, row_offset
 from agentmem.backends.oracle._filters import listed_names
 from agentmem.backends.oracle._selecting import all_versions_query, read_row, rows_query
 from agentmem.backends.oracle._values import Bind, json_bind, to_vector, with_short_texts
@@ -89,7 +89,7 @@ async def load(
     except oracledb.Error as error:
         if not is_duplicate(error):
             raise
-        raise taken(owners[min(error.args[0].offset, len(owners) - 1)]) from error
+        raise taken(owners[min(row_offset(error), len(owners) - 1)]) from error
     await transaction.executemany(INSERT_CHUNK, with_short_texts(chunks))
     return [name not in known for name in names]
 
