@@ -1,13 +1,10 @@
-"""`Memory`: the facade. It checks arguments, keeps the life cycle and composes the parts."""
+"""`Memory`: the facade. It checks arguments and hands each call to the parts."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from datetime import date, datetime
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from agentmem._arguments import (
@@ -24,42 +21,29 @@ from agentmem._arguments import (
     to_document,
     visible_selection,
 )
-from agentmem._build import Choices, Parts, build
-from agentmem._clock import Clock, checked, from_micros, to_micros, utc_now
-from agentmem._lifecycle import Lifecycle
+from agentmem._clock import to_micros
 from agentmem._memory_moving import MovingMemory
-from agentmem._prepare import check_tenant
+from agentmem._memory_upkeep import UpkeepMemory
 from agentmem._types import (
     Document,
-    Finding,
     ForgetResult,
     ForgottenDocument,
     Metadata,
     Page,
     ProgressCallback,
-    Receipt,
     RestoreResult,
     SearchResult,
-    Stats,
     StoredDocument,
-    VerifyResult,
     WriteResult,
 )
 from agentmem.backends.base import Selection
-from agentmem.config import Settings
-from agentmem.errors import CapabilityError, ClosedError, DeadlineExceededError
+from agentmem.errors import DeadlineExceededError
 
 if TYPE_CHECKING:
-    from agentmem._chunking import Chunker
     from agentmem._ingest import WriteInput
-    from agentmem.models.base import Embedder, Reranker
-    from agentmem.pipeline import Pipeline, Stage
-    from agentmem.pipeline.understand import Understanding
-
-_REPAIRED_BY_MODEL = frozenset({"vector", "token codes"})
 
 
-class Memory(MovingMemory):
+class Memory(MovingMemory, UpkeepMemory):
     """A memory for agents: write, search, forget.
 
     The constructor does nothing but look at its arguments. Open the memory with ``async with`` or
@@ -94,77 +78,6 @@ class Memory(MovingMemory):
     ConfigurationError
         A setting cannot be used.
     """
-
-    def __init__(
-        self,
-        url_or_settings: str | Path | Settings | None = None,
-        *,
-        tenant: str | None = None,
-        embedder: Embedder | str | None = None,
-        reranker: Reranker | str | None = None,
-        chunker: Chunker | None = None,
-        understand: Understanding | None = None,
-        clock: Clock = utc_now,
-        count_tokens: Callable[[str], int] | None = None,
-        stages: Mapping[str, Stage] | None = None,
-    ) -> None:
-        if isinstance(url_or_settings, Settings):
-            self._settings = url_or_settings
-        elif url_or_settings is None:
-            self._settings = Settings()
-        else:
-            self._settings = Settings(url=str(url_or_settings))
-        self._tenant = check_tenant(self._settings.tenant if tenant is None else tenant)
-        self._clock = checked(clock)
-        self._choices = Choices(
-            tenant=self._tenant,
-            clock=self._clock,
-            embedder=embedder,
-            reranker=reranker,
-            chunker=chunker,
-            understand=understand,
-            count_tokens=count_tokens,
-            stages=stages,
-        )
-        self._lifecycle = Lifecycle()
-        self._parts: Parts | None = None
-
-    async def open(self) -> None:
-        """Open the store, creating it when it does not exist.
-
-        Opening an open memory does nothing. Models are loaded at first use.
-
-        Raises
-        ------
-        ClosedError
-            The memory was closed; make a new one.
-        ModelMismatchError
-            The store was written with another embedding model.
-        StoreError, ConfigurationError
-            The store or a setting cannot be used.
-        """
-        async with self._lifecycle.opening() as needed:
-            if needed:
-                self._parts = await build(self._settings, self._choices)
-
-    async def close(self) -> None:
-        """Let running calls finish, then release everything. Closing twice is harmless."""
-        if await self._lifecycle.closing() and self._parts is not None:
-            await self._parts.close()
-
-    async def __aenter__(self) -> Memory:
-        """Open the memory."""
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the memory."""
-        await self.close()
 
     async def write(
         self,
@@ -392,22 +305,6 @@ class Memory(MovingMemory):
             scan=outcome.scan,
         )
 
-    async def receipts(self) -> tuple[Receipt, ...]:
-        """Return the log of what was forgotten in this tenant, oldest first."""
-        async with self._using() as parts:
-            stored = await parts.backend.receipts(self._tenant)
-        return tuple(
-            Receipt(
-                number=entry.number,
-                at=from_micros(entry.at),
-                action=entry.action,
-                ids=entry.ids,
-                details=entry.details,
-                hash=entry.hash,
-            )
-            for entry in stored
-        )
-
     async def restore(
         self, ids: str | Iterable[str], *, user_id: str | None = None
     ) -> RestoreResult:
@@ -494,87 +391,6 @@ class Memory(MovingMemory):
         selection = self._visible(user_id, collections, where, as_of)
         async with self._using() as parts:
             return await parts.backend.count(selection)
-
-    async def stats(self) -> Stats:
-        """Return what the tenant holds and how the memory is set up."""
-        async with self._using() as parts:
-            totals = await parts.backend.totals(self._tenant, to_micros(self._clock()))
-            return Stats(
-                documents=totals.documents,
-                versions=totals.versions,
-                chunks=totals.chunks,
-                forgotten=totals.forgotten,
-                users=totals.users,
-                collections=totals.collections,
-                bytes=totals.bytes,
-                engine=parts.backend.name,
-                embedder=parts.embedder.id,
-                reranker=None if parts.reranker is None else parts.reranker.id,
-                degraded=tuple(totals.details.get("degraded", ())),
-            )
-
-    async def verify(self, *, repair: bool = False) -> VerifyResult:
-        """Check the database, and vectors, token codes and text index against it.
-
-        With `repair`, what is derived is made anew: the text index from the texts, vectors and
-        token codes by the model. Documents themselves are never changed. A repair that was cut
-        short can be run again.
-
-        Returns
-        -------
-        VerifyResult
-            Every fault by id, and whether it was repaired.
-        """
-        if repair:
-            self._check_writable("repair")
-        async with self._using() as parts:
-            problems = await parts.backend.verify(repair=repair)
-            if repair and any(p.kind in _REPAIRED_BY_MODEL for p in problems):
-                await parts.ingest.repair_vectors()
-        return VerifyResult(
-            findings=tuple(
-                Finding(
-                    kind=p.kind,
-                    subject=p.subject,
-                    message=p.message,
-                    repaired=p.repaired or (repair and p.kind in _REPAIRED_BY_MODEL),
-                )
-                for p in problems
-            )
-        )
-
-    async def compact(self) -> None:
-        """Give back space that forgotten and superseded data no longer need."""
-        self._check_writable("compact")
-        async with self._using() as parts:
-            await parts.backend.compact()
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """The stages of a search, to be printed. The memory must be open."""
-        self._lifecycle.check()
-        return self._open_parts().pipeline
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that opened the memory and on which it must be used."""
-        return self._lifecycle.loop
-
-    def _check_writable(self, what: str) -> None:
-        if self._settings.read_only:
-            raise CapabilityError(
-                f"could not {what}: this memory was opened read-only; open it without read_only"
-            )
-
-    @asynccontextmanager
-    async def _using(self) -> AsyncIterator[Parts]:
-        async with self._lifecycle.running():
-            yield self._open_parts()
-
-    def _open_parts(self) -> Parts:
-        if self._parts is None:
-            raise ClosedError("this memory is closed; make a new Memory to use it again")
-        return self._parts
 
     def _visible(
         self,

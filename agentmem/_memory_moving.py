@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agentmem._arguments import Where, moved_selection
-from agentmem._moving import BATCH, compare, dumped, store
+from agentmem._memory_base import MemoryBase
+from agentmem._moving import BATCH, Counts, compare, dumped, store
 from agentmem._types import Document, Progress, ProgressCallback, WriteResult
 from agentmem._types_moving import MoveResult
 from agentmem.backends.base import DumpedVersion, Selection
 
 if TYPE_CHECKING:
-    from agentmem._build import Parts
-    from agentmem._clock import Clock
+    pass
 
 T = TypeVar("T")
 
 
-class MovingMemory:
+class MovingMemory(MemoryBase):
     """What `Memory` inherits; see there for the rest."""
-
-    _tenant: str
-    _clock: Clock
-
-    def _using(self) -> AbstractAsyncContextManager[Parts]:
-        raise NotImplementedError  # pragma: no cover - `Memory` has it
-
-    def _check_writable(self, what: str) -> None:
-        raise NotImplementedError  # pragma: no cover - `Memory` has it
 
     async def export(
         self,
@@ -70,7 +60,7 @@ class MovingMemory:
 
         selection = self._moved(user_id, collections, where)
         place = Path(path)
-        documents = versions = chunks = 0
+        counts = Counts()
         async with self._using() as parts:
             writer = await asyncio.to_thread(
                 Writer, place, embedder=parts.embedder.id, vectors=vectors
@@ -78,17 +68,13 @@ class MovingMemory:
             try:
                 async for batch in dumped(parts, selection):
                     await asyncio.to_thread(writer.add, batch)
-                    documents += len(batch)
-                    versions += sum(map(len, batch))
-                    chunks += sum(len(version.chunks) for d in batch for version in d)
+                    counts.add(batch)
                     if on_progress is not None:
-                        on_progress(Progress(done=documents, total=None))
+                        on_progress(Progress(done=counts.documents, total=None))
                 await asyncio.to_thread(writer.finish)
             finally:
                 writer.close()
-        return MoveResult(
-            documents=documents, versions=versions, chunks=chunks, stored=0, present=0, embedded=0
-        )
+        return counts.result()
 
     async def import_(
         self, path: str | Path, *, on_progress: ProgressCallback | None = None

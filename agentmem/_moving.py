@@ -36,29 +36,33 @@ Dumped = list[DumpedVersion]
 
 
 @dataclass(slots=True)
-class _Counts:
+class Counts:
     """How far a move has come."""
 
     documents: int = 0
     versions: int = 0
     chunks: int = 0
     stored: int = 0
+    present: int = 0
     embedded: int = 0
     samples: list[str] = field(default_factory=list)
 
-    def add(self, batch: Sequence[Dumped], stored: Sequence[bool]) -> None:
+    def add(self, batch: Sequence[Dumped], stored: Sequence[bool] = ()) -> None:
+        """Count a batch, and which of it was new at its destination where there is one."""
         self.documents += len(batch)
         self.versions += sum(map(len, batch))
         self.chunks += sum(len(version.chunks) for dumped in batch for version in dumped)
         self.stored += sum(stored)
+        self.present += len(stored) - sum(stored)
 
     def result(self) -> MoveResult:
+        """Return what was counted."""
         return MoveResult(
             documents=self.documents,
             versions=self.versions,
             chunks=self.chunks,
             stored=self.stored,
-            present=self.documents - self.stored,
+            present=self.present,
             embedded=self.embedded,
         )
 
@@ -84,7 +88,7 @@ async def store(
 
     `keep_vectors` says that the vectors come from the very model that is configured here.
     """
-    counts = _Counts()
+    counts = Counts()
     async for batch in batches:
         known = await _known(parts, tenant, batch)
         whole = [
@@ -115,7 +119,7 @@ async def _known(parts: Parts, tenant: str, batch: Sequence[Dumped]) -> set[str]
     return {row.document_id for row in await parts.backend.read(selection)}
 
 
-async def _whole(parts: Parts, document: Dumped, keep: bool, counts: _Counts) -> Dumped:
+async def _whole(parts: Parts, document: Dumped, keep: bool, counts: Counts) -> Dumped:
     """Return a document whose versions all have usable chunks."""
     lacking = [
         place

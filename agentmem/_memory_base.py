@@ -1,0 +1,125 @@
+"""What every part of `Memory` stands on: the choices made, opening, closing, and one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from agentmem._build import Choices, Parts, build
+from agentmem._clock import Clock, checked, utc_now
+from agentmem._lifecycle import Lifecycle
+from agentmem._prepare import check_tenant
+from agentmem.config import Settings
+from agentmem.errors import CapabilityError, ClosedError
+
+if TYPE_CHECKING:
+    from agentmem._chunking import Chunker
+    from agentmem.models.base import Embedder, Reranker
+    from agentmem.pipeline import Pipeline, Stage
+    from agentmem.pipeline.understand import Understanding
+
+
+class MemoryBase:
+    """The life of a memory. `Memory` describes the parameters."""
+
+    def __init__(
+        self,
+        url_or_settings: str | Path | Settings | None = None,
+        *,
+        tenant: str | None = None,
+        embedder: Embedder | str | None = None,
+        reranker: Reranker | str | None = None,
+        chunker: Chunker | None = None,
+        understand: Understanding | None = None,
+        clock: Clock = utc_now,
+        count_tokens: Callable[[str], int] | None = None,
+        stages: Mapping[str, Stage] | None = None,
+    ) -> None:
+        if isinstance(url_or_settings, Settings):
+            self._settings = url_or_settings
+        elif url_or_settings is None:
+            self._settings = Settings()
+        else:
+            self._settings = Settings(url=str(url_or_settings))
+        self._tenant = check_tenant(self._settings.tenant if tenant is None else tenant)
+        self._clock = checked(clock)
+        self._choices = Choices(
+            tenant=self._tenant,
+            clock=self._clock,
+            embedder=embedder,
+            reranker=reranker,
+            chunker=chunker,
+            understand=understand,
+            count_tokens=count_tokens,
+            stages=stages,
+        )
+        self._lifecycle = Lifecycle()
+        self._parts: Parts | None = None
+
+    async def open(self) -> None:
+        """Open the store, creating it when it does not exist.
+
+        Opening an open memory does nothing. Models are loaded at first use.
+
+        Raises
+        ------
+        ClosedError
+            The memory was closed; make a new one.
+        ModelMismatchError
+            The store was written with another embedding model.
+        StoreError, ConfigurationError
+            The store or a setting cannot be used.
+        """
+        async with self._lifecycle.opening() as needed:
+            if needed:
+                self._parts = await build(self._settings, self._choices)
+
+    async def close(self) -> None:
+        """Let running calls finish, then release everything. Closing twice is harmless."""
+        if await self._lifecycle.closing() and self._parts is not None:
+            await self._parts.close()
+
+    async def __aenter__(self) -> Self:
+        """Open the memory."""
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the memory."""
+        await self.close()
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The stages of a search, to be printed. The memory must be open."""
+        self._lifecycle.check()
+        return self._open_parts().pipeline
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that opened the memory and on which it must be used."""
+        return self._lifecycle.loop
+
+    def _check_writable(self, what: str) -> None:
+        if self._settings.read_only:
+            raise CapabilityError(
+                f"could not {what}: this memory was opened read-only; open it without read_only"
+            )
+
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator[Parts]:
+        async with self._lifecycle.running():
+            yield self._open_parts()
+
+    def _open_parts(self) -> Parts:
+        if self._parts is None:
+            raise ClosedError("this memory is closed; make a new Memory to use it again")
+        return self._parts
