@@ -10,6 +10,7 @@ from agentmem._chunking import Chunker, SentenceChunker, WholeChunker
 from agentmem._clock import Clock
 from agentmem._in_database import DatabaseEmbedder, in_database
 from agentmem._ingest import Ingest
+from agentmem._types import Progress, ProgressCallback
 from agentmem.backends import make_backend
 from agentmem.backends.base import Backend, ModelIdentity
 from agentmem.config import Settings
@@ -63,8 +64,13 @@ class Parts:
                 await model.close()
 
 
-async def build(settings: Settings, choices: Choices) -> Parts:
-    """Open the store and return the parts; nothing stays open when that fails."""
+async def build(
+    settings: Settings, choices: Choices, *, reembed: ProgressCallback | None = None
+) -> Parts:
+    """Open the store and return the parts; nothing stays open when that fails.
+
+    With `reembed`, which is told how far it is, a store of another model is embedded again first.
+    """
     chosen = _chosen(settings, choices)
     backend = make_backend(
         settings,
@@ -82,13 +88,18 @@ async def build(settings: Settings, choices: Choices) -> Parts:
         batch=settings.write_batch,
         clock=choices.clock,
     )
-    await backend.open(
-        ModelIdentity(
-            embedder=embedder.id,
-            dimensions=embedder.dimensions,
-            token_dimensions=embedder.token_dimensions,
-        )
+    identity = ModelIdentity(
+        embedder=embedder.id,
+        dimensions=embedder.dimensions,
+        token_dimensions=embedder.token_dimensions,
     )
+    if reembed is not None:
+        await backend.reembed(
+            identity,
+            ingest.chunks_of,
+            lambda done, total: reembed(Progress(done=done, total=total)),
+        )
+    await backend.open(identity)
     given = (choices.embedder, choices.reranker)
     return Parts(
         backend=backend,
@@ -133,11 +144,11 @@ def _load_models(
 def _chunker(settings: Settings, embedder: Embedder) -> Chunker:
     if settings.chunker == "whole":
         return WholeChunker(embedder.token_offsets)
-    return SentenceChunker(
-        embedder.token_offsets,
-        max_tokens=min(settings.chunk_tokens, embedder.max_tokens),
-        overlap_tokens=settings.chunk_overlap,
-    )
+    room, overlap = settings.chunk_tokens, settings.chunk_overlap
+    if embedder.max_tokens < room:  # the settings fit each other; the model decides for both
+        room = embedder.max_tokens
+        overlap = min(overlap, room // 4)
+    return SentenceChunker(embedder.token_offsets, max_tokens=room, overlap_tokens=overlap)
 
 
 def _pipeline(

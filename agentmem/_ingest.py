@@ -11,6 +11,7 @@ from agentmem._chunking import Chunk, Chunker
 from agentmem._clock import Clock, to_micros
 from agentmem._prepare import Prepared, prepare
 from agentmem._types import Document, Progress, ProgressCallback, WrittenDocument
+from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import (
     Backend,
     ChunkToWrite,
@@ -19,7 +20,6 @@ from agentmem.backends.base import (
     Identity,
     Vector,
     Written,
-    searchable_text,
 )
 from agentmem.errors import AgentMemError, InvalidDocumentError
 from agentmem.models.base import Embedder, TokenVectors

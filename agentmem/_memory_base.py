@@ -13,6 +13,7 @@ from agentmem._build import Choices, Parts, build
 from agentmem._clock import Clock, checked, utc_now
 from agentmem._lifecycle import Lifecycle
 from agentmem._prepare import check_tenant
+from agentmem._types import Progress, ProgressCallback
 from agentmem.config import Settings
 from agentmem.errors import CapabilityError, ClosedError
 
@@ -60,23 +61,42 @@ class MemoryBase:
         self._lifecycle = Lifecycle()
         self._parts: Parts | None = None
 
-    async def open(self) -> None:
+    async def open(
+        self, *, reembed: bool = False, on_progress: ProgressCallback | None = None
+    ) -> None:
         """Open the store, creating it when it does not exist.
 
         Opening an open memory does nothing. Models are loaded at first use.
+
+        Parameters
+        ----------
+        reembed
+            When the store was written with another embedding model, cut and embed everything in it
+            again with the configured one, for all tenants. Until that is complete the store stays
+            as it was; an attempt that was cut short goes on where it stopped. Other processes that
+            have the memory open with the former model get a `ModelMismatchError` afterwards.
+        on_progress
+            Told how many versions of documents are embedded, of how many.
 
         Raises
         ------
         ClosedError
             The memory was closed; make a new one.
         ModelMismatchError
-            The store was written with another embedding model.
+            The store was written with another embedding model, and `reembed` was not asked for.
+        CapabilityError
+            The engine cannot embed again in place; its message says what to do instead.
+        ConflictError
+            Another process changes the store to yet another model.
         StoreError, ConfigurationError
             The store or a setting cannot be used.
         """
+        if reembed:
+            self._check_writable("embed again")
         async with self._lifecycle.opening() as needed:
             if needed:
-                self._parts = await build(self._settings, self._choices)
+                tell = (on_progress or _not_told) if reembed else None
+                self._parts = await build(self._settings, self._choices, reembed=tell)
 
     async def close(self) -> None:
         """Let running calls finish, then release everything. Closing twice is harmless."""
@@ -123,3 +143,7 @@ class MemoryBase:
         if self._parts is None:
             raise ClosedError("this memory is closed; make a new Memory to use it again")
         return self._parts
+
+
+def _not_told(progress: Progress) -> None:
+    """Stand in for a caller who does not want to know how far the work is."""

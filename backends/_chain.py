@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentmem._filters import canonical_json
-from agentmem.backends.base import Micros, Problem, StoredReceipt
+from agentmem.backends.base import Forgotten, Micros, Problem, StoredReceipt
 
 _HASH_BYTES = 20
 _START = "0" * 2 * _HASH_BYTES
@@ -31,6 +31,12 @@ class Link:
     details: str
     previous: str
     hash: str
+
+
+def what_went(documents: Iterable[Forgotten]) -> dict[str, int]:
+    """Return what a receipt of a forget or a purge says beside the ids."""
+    went = list(documents)
+    return {"versions": sum(d.versions for d in went), "chunks": sum(d.chunks for d in went)}
 
 
 def next_link(

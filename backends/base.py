@@ -17,7 +17,7 @@ Guarantees every engine gives:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 
 from agentmem._filters import Filter
 from agentmem._types import Scan, WriteStatus
-from agentmem.errors import CapabilityError, ConfirmationError, ConflictError
+from agentmem.errors import (
+    CapabilityError,
+)
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -199,6 +201,10 @@ class ChunkToWrite:
     tokens: int
     vector: Vector
     codes: bytes | None
+
+
+Remake = Callable[[Sequence[tuple[str | None, str]]], Awaitable[list[tuple[ChunkToWrite, ...]]]]
+Progressing = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,35 +409,6 @@ class Problem:
     repaired: bool = False
 
 
-def searchable_text(title: str | None, text: str) -> str:
-    """Return the text of a chunk as it is embedded and indexed: with the document's title."""
-    return text if title is None else f"{title}\n{text}"
-
-
-def check_number(documents: Sequence[Forgotten], at_most: int | None) -> None:
-    """Raise when a forget covers more documents than it may.
-
-    Raises
-    ------
-    ConfirmationError
-        It does.
-    """
-    if at_most is not None and len(documents) > at_most:
-        raise ConfirmationError(
-            f"this would forget {len(documents):,} documents, more than forget_limit "
-            f"({at_most:,}); look at them with dry_run=True, then pass confirm=True",
-            documents=len(documents),
-        )
-
-
-def taken(document_id: str) -> ConflictError:
-    """Return the error of a document that cannot be loaded beside what is there."""
-    return ConflictError(
-        f"document {document_id!r} cannot be brought in: its key or text belongs to another "
-        "document here; forget that one first, or use another tenant or collection"
-    )
-
-
 class Backend(ABC):
     """A storage engine. See the module's text for the guarantees.
 
@@ -454,6 +431,26 @@ class Backend(ABC):
         StoreError
             The store cannot be used; the subclass says why.
         """
+
+    async def reembed(self, model: ModelIdentity, remake: Remake, progress: Progressing) -> None:
+        """Make `model` the one of the store, which is not open; nothing is done when it is.
+
+        Parameters
+        ----------
+        remake
+            Returns new chunks for titles and contents.
+        progress
+            Called with the number of versions that are done and of all versions.
+
+        Raises
+        ------
+        CapabilityError
+            The engine cannot change the model of a store in its place.
+        """
+        raise CapabilityError(
+            f"the {self.name} engine cannot change the model of a store in its place; set up "
+            "another one with the new model and run 'agentmem copy', which embeds again"
+        )
 
     @abstractmethod
     async def close(self) -> None:

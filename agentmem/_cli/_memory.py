@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from agentmem import Progress as Written
 from agentmem._cli import _input, _output
 from agentmem._cli._console import console, errors
 from agentmem._cli._options import (
@@ -23,6 +21,7 @@ from agentmem._cli._options import (
     Where,
     run,
 )
+from agentmem._cli._progress import progress_bar
 from agentmem.errors import ConfirmationError
 
 if TYPE_CHECKING:
@@ -77,12 +76,7 @@ def write(
     }
 
     async def work(memory: Memory) -> Any:
-        with _bar() as progress:
-            task = progress.add_task("writing", total=len(given))
-
-            def tell(done: Written) -> None:
-                progress.update(task, completed=done.done)
-
+        with progress_bar("writing") as tell:
             return await memory.write(given, on_progress=tell, **named)
 
     result = run(url, tenant, work)
@@ -286,15 +280,3 @@ def count(
         )
 
     typer.echo(run(url, tenant, work))
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    )

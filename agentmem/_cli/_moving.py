@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from agentmem import MoveResult
-from agentmem import Progress as Moved
 from agentmem._cli import _input, _output
-from agentmem._cli._console import console, errors
+from agentmem._cli._console import console
 from agentmem._cli._options import AsJson, Collection, Collections, Tenant, Url, User, Where, run
-from agentmem._types import ProgressCallback
+from agentmem._cli._progress import progress_bar
 from agentmem.config import Settings
 from agentmem.errors import InvalidInputError
 
@@ -51,7 +47,7 @@ def export(
     """Write documents with all versions and times to a file."""
 
     async def work(memory: Memory) -> MoveResult:
-        with _spinner("exporting") as tell:
+        with progress_bar("exporting") as tell:
             return await memory.export(
                 path,
                 user_id=user,
@@ -93,7 +89,7 @@ def import_(
     columns = dict(_pair(text) for text in mapping or ())
 
     async def work(memory: Memory) -> Any:
-        with _spinner("importing") as tell:
+        with progress_bar("importing") as tell:
             if columns:
                 return await memory.import_table(
                     path, columns, user_id=user, collection=collection, on_progress=tell
@@ -132,7 +128,7 @@ def copy(
             Memory(Settings(url=source), tenant=tenant) as mine,
             Memory(Settings(url=destination), tenant=to_tenant or tenant) as theirs,
         ):
-            with _spinner("copying") as tell:
+            with progress_bar("copying") as tell:
                 return await mine.copy_to(
                     theirs,
                     user_id=user,
@@ -165,22 +161,3 @@ def _sentence(result: MoveResult) -> str:
         f"{result.stored} documents stored, {result.present} were there, "
         f"{result.embedded} versions embedded again"
     )
-
-
-@contextmanager
-def _spinner(word: str) -> Iterator[ProgressCallback]:
-    """Show on a terminal how many documents were moved."""
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description} {task.completed} documents"),
-        TimeElapsedColumn(),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    ) as progress:
-        task = progress.add_task(word, total=None)
-
-        def tell(moved: Moved) -> None:
-            progress.update(task, completed=moved.done)
-
-        yield tell

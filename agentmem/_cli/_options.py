@@ -41,8 +41,13 @@ def run(url: str | None, tenant: str | None, work: Callable[[Memory], Awaitable[
     from agentmem import Memory
 
     async def opened() -> T:
-        given: dict[str, Any] = {} if url is None else {"url": url}
-        async with Memory(Settings(**given), tenant=tenant) as memory:
+        async with Memory(settings_for(url), tenant=tenant) as memory:
             return await work(memory)
 
     return asyncio.run(opened())
+
+
+def settings_for(url: str | None) -> Settings:
+    """Return the settings in force, with the URL of the command line where one was given."""
+    given: dict[str, Any] = {} if url is None else {"url": url}
+    return Settings(**given)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentmem._cli import _output
 from agentmem._cli._console import console
-from agentmem._cli._options import AsJson, Tenant, Url, run
+from agentmem._cli._options import AsJson, Tenant, Url, run, settings_for
+from agentmem._cli._progress import progress_bar
 from agentmem.config import Settings
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ receipts = typer.Typer(help="Show the log of what was forgotten, or check it.")
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (stats, verify, compact, config):
+    for command in (stats, verify, compact, reembed, config):
         app.command()(command)
     app.add_typer(receipts, name="receipts")
 
@@ -61,6 +63,31 @@ def compact(url: Url = None, tenant: Tenant = None) -> None:
     """Give back space that forgotten and superseded data no longer need."""
     run(url, tenant, lambda memory: memory.compact())
     console.print("compacted")
+
+
+def reembed(url: Url = None, tenant: Tenant = None, as_json: AsJson = False) -> None:
+    """Embed everything again with the configured model, for all tenants of the folder.
+
+    Needed after a change of the embedding model (--embedder in the settings: AGENTMEM_EMBEDDER).
+    The memory stays usable with the former model until this is complete; run it again when it was
+    cut short. Oracle: set up another schema with the new model and use 'agentmem copy'.
+    """
+    from agentmem import Memory
+
+    async def work() -> str:
+        memory = Memory(settings_for(url), tenant=tenant)
+        with progress_bar("embedding") as tell:
+            await memory.open(reembed=True, on_progress=tell)
+        try:
+            return (await memory.stats()).embedder
+        finally:
+            await memory.close()
+
+    embedder = asyncio.run(work())
+    if as_json:
+        _output.print_json({"embedder": embedder})
+    else:
+        console.print(f"the memory is embedded by {embedder}", soft_wrap=True)
 
 
 @receipts.command("list")

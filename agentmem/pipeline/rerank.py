@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from agentmem.backends.base import Candidate, searchable_text
+from agentmem.backends._rules import searchable_text
+from agentmem.backends.base import Candidate
 from agentmem.errors import ModelError
 from agentmem.models.base import RerankCandidate, Reranker
 from agentmem.models.blend import blend

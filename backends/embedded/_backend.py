@@ -7,10 +7,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
 from agentmem._types import Scan
+from agentmem.backends._chain import what_went
+from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
     Candidate,
@@ -26,6 +29,8 @@ from agentmem.backends.base import (
     ModelIdentity,
     Outcome,
     Problem,
+    Progressing,
+    Remake,
     Scope,
     Selection,
     StoredReceipt,
@@ -33,10 +38,16 @@ from agentmem.backends.base import (
     Totals,
     Vector,
     Written,
-    check_number,
 )
-from agentmem.backends.embedded import _maintenance, _moving, _proof, _receipts, _selecting
-from agentmem.backends.embedded._connection import Database
+from agentmem.backends.embedded import (
+    _maintenance,
+    _moving,
+    _proof,
+    _receipts,
+    _reembedding,
+    _selecting,
+)
+from agentmem.backends.embedded._connection import Database, Job
 from agentmem.backends.embedded._errors import DATABASE, store_errors
 from agentmem.backends.embedded._proof import Fingerprints
 from agentmem.backends.embedded._resident import Resident
@@ -46,6 +57,8 @@ from agentmem.backends.embedded._text_index import TextIndex
 from agentmem.backends.embedded._where import WhereCache
 from agentmem.backends.embedded._writing import find_heads, write_batch
 from agentmem.errors import AgentMemError, NotOpenError, StoreAccessError
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _NO_VECTOR_FUNCTIONS = (
@@ -95,14 +108,7 @@ class EmbeddedBackend(Backend):
 
     async def open(self, model: ModelIdentity) -> None:
         """Open or create the folder. See `Backend.open`."""
-        await asyncio.get_running_loop().run_in_executor(None, self._prepare_folder)
-        database = Database(
-            self._folder,
-            readers=self._reader_count,
-            lock_timeout=self._lock_timeout,
-            durability=self._durability,
-            read_only=self._read_only,
-        )
+        database = await self._reached()
 
         def prepare(connection: apsw.Connection) -> None:
             migrate(connection)
@@ -121,7 +127,7 @@ class EmbeddedBackend(Backend):
             await asyncio.shield(database.close())
             raise
         self._model = model
-        self._resident = Resident(model.dimensions, self._vector_memory)
+        self._resident = Resident(model, self._vector_memory)
         self._text = TextIndex(
             self._folder, lock_timeout=self._lock_timeout, read_only=self._read_only
         )
@@ -129,6 +135,16 @@ class EmbeddedBackend(Backend):
         self._searcher = Searcher(self._resident, self._text, self._where)
         self._database = database
         self._warm_up = asyncio.create_task(self._load_in_background(database))
+
+    async def reembed(self, model: ModelIdentity, remake: Remake, progress: Progressing) -> None:
+        """Change the model of the folder. See `Backend.reembed`."""
+        database = await self._reached()
+        try:
+            await database.write("open the memory", migrate)
+            await _reembedding.reembed(database, model, remake, progress)
+            await database.exclusive("empty the write-ahead log", _maintenance.checkpoint)
+        finally:
+            await asyncio.shield(database.close())
 
     async def close(self) -> None:
         """Close the folder. Closing twice is harmless."""
@@ -151,7 +167,7 @@ class EmbeddedBackend(Backend):
 
     async def write(self, tenant: str, documents: Sequence[DocumentToWrite]) -> list[Written]:
         """See `Backend.write`."""
-        return await self._open_database.write(
+        return await self._write_vectors(
             f"write {len(documents)} documents", lambda c: write_batch(c, tenant, documents)
         )
 
@@ -262,9 +278,7 @@ class EmbeddedBackend(Backend):
 
     async def set_vectors(self, rows: Sequence[tuple[int, Vector, bytes | None]]) -> None:
         """See `Backend.set_vectors`."""
-        await self._open_database.write(
-            "store vectors", lambda c: _maintenance.set_vectors(c, rows)
-        )
+        await self._write_vectors("store vectors", lambda c: _maintenance.set_vectors(c, rows))
 
     async def dump(
         self, selection: Selection, *, after: tuple[Micros, str] | None, limit: int
@@ -276,7 +290,7 @@ class EmbeddedBackend(Backend):
 
     async def load(self, tenant: str, documents: Sequence[DocumentToLoad]) -> list[bool]:
         """See `Backend.load`."""
-        return await self._open_database.write(
+        return await self._write_vectors(
             f"bring in {len(documents)} documents", lambda c: _moving.load(c, tenant, documents)
         )
 
@@ -285,6 +299,15 @@ class EmbeddedBackend(Backend):
         database = self._open_database
         await database.exclusive("compact", _maintenance.compact)
         await database.read("rebuild the text index", self._text.catch_up)
+
+    async def _write_vectors(self, action: str, job: Job[T]) -> T:
+        """Run a job that stores vectors, unless the store has got another model meanwhile."""
+
+        def checked(connection: apsw.Connection) -> T:
+            check_model(connection, self._model)
+            return job(connection)
+
+        return await self._open_database.write(action, checked)
 
     async def _purge(
         self, database: Database, selection: Selection, at: Micros, at_most: int | None
@@ -349,6 +372,17 @@ class EmbeddedBackend(Backend):
             # Nobody waits for this task; the next search meets the same fault and raises it.
             _LOG.warning("%s", error)
 
+    async def _reached(self) -> Database:
+        """Return the connections of the folder, which is made when it is missing."""
+        await asyncio.get_running_loop().run_in_executor(None, self._prepare_folder)
+        return Database(
+            self._folder,
+            readers=self._reader_count,
+            lock_timeout=self._lock_timeout,
+            durability=self._durability,
+            read_only=self._read_only,
+        )
+
     @property
     def _open_database(self) -> Database:
         if self._database is None:
@@ -393,9 +427,6 @@ def _append_receipt(
     documents: Sequence[Forgotten],
     at: Micros,
 ) -> str:
-    details = {
-        "versions": sum(document.versions for document in documents),
-        "chunks": sum(document.chunks for document in documents),
-    }
+    details = what_went(documents)
     ids = (document.document_id for document in documents)
     return _receipts.append(connection, tenant, action, ids, at, details)

@@ -8,15 +8,10 @@ from pathlib import Path
 
 import apsw
 
-from agentmem.backends.base import (
-    Micros,
-    ModelIdentity,
-    Problem,
-    Totals,
-    Vector,
-    searchable_text,
-)
+from agentmem.backends._rules import searchable_text
+from agentmem.backends.base import Micros, ModelIdentity, Problem, Totals, Vector
 from agentmem.backends.embedded import _receipts
+from agentmem.backends.embedded._reembedding import drop_staged
 from agentmem.backends.embedded._schema import advance
 
 _TOTALS = """
@@ -166,6 +161,7 @@ def compact(connection: apsw.Connection) -> None:
     """Rewrite the database without free pages and empty the write-ahead log."""
     with connection:
         connection.execute("DELETE FROM tombstones")
+        drop_staged(connection)
         advance(connection, "epoch")
         advance(connection, "generation")
     connection.execute("PRAGMA optimize")

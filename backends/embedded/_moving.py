@@ -7,14 +7,8 @@ from collections.abc import Sequence
 import apsw
 import numpy as np
 
-from agentmem.backends.base import (
-    ChunkToWrite,
-    DocumentToLoad,
-    DumpedVersion,
-    Micros,
-    Selection,
-    taken,
-)
+from agentmem.backends._rules import taken
+from agentmem.backends.base import ChunkToWrite, DocumentToLoad, DumpedVersion, Micros, Selection
 from agentmem.backends.embedded._schema import advance
 from agentmem.backends.embedded._selecting import read_all_versions, read_rows
 from agentmem.backends.embedded._writing import insert_version, scope_of

@@ -19,7 +19,8 @@ import numpy as np
 
 from agentmem._terms import analyze
 from agentmem._types import Scan
-from agentmem.backends.base import Forgotten, searchable_text
+from agentmem.backends._rules import searchable_text
+from agentmem.backends.base import Forgotten
 
 LENGTH = 16
 _HALF = LENGTH // 2
@@ -33,8 +34,10 @@ SELECT content, title, source_uri, key, metadata FROM documents {where}
 _BLOBS = """
 SELECT v.embedding, k.code FROM documents d JOIN chunks c USING (version_row)
 LEFT JOIN vectors v USING (chunk_row) LEFT JOIN codes k USING (chunk_row) {where}
+UNION ALL
+SELECT s.embedding, s.code FROM documents d JOIN staged_chunks s USING (version_row) {where}
 """
-_OF_THESE = "WHERE document_id IN (SELECT value FROM json_each(?))"
+_OF_THESE = "WHERE document_id IN (SELECT value FROM json_each(?1))"
 
 
 class Fingerprints:

@@ -16,8 +16,8 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem.backends.base import FOREVER, Scope, Vector
-from agentmem.backends.embedded._schema import counter
+from agentmem.backends.base import FOREVER, ModelIdentity, Scope, Vector
+from agentmem.backends.embedded._schema import check_model, counter
 from agentmem.errors import StoreCorruptError
 
 Mask = NDArray[np.bool_]
@@ -109,15 +109,16 @@ class Resident:
 
     Parameters
     ----------
-    dimensions
-        Length of the vectors.
+    model
+        The model that the vectors must be of.
     memory_limit
         Bytes that the matrix may take; beyond it the vectors stay on disk.
     """
 
-    def __init__(self, dimensions: int, memory_limit: int) -> None:
-        self._dimensions = dimensions
-        self._row_limit = memory_limit // (4 * dimensions)
+    def __init__(self, model: ModelIdentity, memory_limit: int) -> None:
+        self._model = model
+        self._dimensions = model.dimensions
+        self._row_limit = memory_limit // (4 * model.dimensions)
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
         self._loaded: Snapshot | None = None
@@ -150,6 +151,7 @@ class Resident:
                 self._loaded = replace(held, matrix=matrix)
 
     def _load(self, connection: apsw.Connection, change: int, epoch: int) -> Snapshot:
+        check_model(connection, self._model)  # another process may have changed it
         columns = _read_columns(connection, _SELECT + " ORDER BY c.chunk_row", ())
         rows = columns.shape[1]
         matrix = None

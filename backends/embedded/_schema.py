@@ -6,16 +6,16 @@ from importlib import resources
 
 import apsw
 
+from agentmem.backends._rules import other_model
 from agentmem.backends.base import ModelIdentity
 from agentmem.errors import (
-    ModelMismatchError,
     StoreAccessError,
     StoreCorruptError,
     StoreVersionError,
 )
 
 APPLICATION_ID = 0x414D454D  # "AMEM"
-_MIGRATIONS = ("001_initial.sql", "002_receipts.sql")
+_MIGRATIONS = ("001_initial.sql", "002_receipts.sql", "003_staged_chunks.sql")
 SCHEMA_VERSION = len(_MIGRATIONS)
 
 
@@ -79,26 +79,41 @@ def check_model(connection: apsw.Connection, model: ModelIdentity) -> None:
     ModelMismatchError
         The memory was written with another model.
     """
-    wanted = {
+    stored = stored_model(connection)
+    if stored is None:
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", describe(model).items())
+    elif stored != describe(model):
+        raise other_model(
+            stored["embedder"], stored["dimensions"], model, "run 'agentmem reembed' to change it"
+        )
+
+
+def describe(model: ModelIdentity) -> dict[str, str]:
+    """Return the rows of the meta table that tell which model made the vectors."""
+    return {
         "embedder": model.embedder,
         "dimensions": str(model.dimensions),
         "token_dimensions": str(model.token_dimensions or 0),
     }
+
+
+def stored_model(connection: apsw.Connection) -> dict[str, str] | None:
+    """Return these rows as they are stored, None in a new memory.
+
+    Raises
+    ------
+    StoreCorruptError
+        Some of them are missing.
+    """
     stored = dict(connection.execute("SELECT name, value FROM meta"))
     if not stored:
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", wanted.items())
-        return
-    if not wanted.keys() <= stored.keys():
+        return None
+    try:
+        return {name: stored[name] for name in ("embedder", "dimensions", "token_dimensions")}
+    except KeyError:
         raise StoreCorruptError(
             "the memory does not say which model made it; restore the folder from a backup"
-        )
-    if any(stored[name] != value for name, value in wanted.items()):
-        raise ModelMismatchError(
-            f"this memory was written with the embedder {stored['embedder']!r} "
-            f"({stored['dimensions']} dimensions), but {model.embedder!r} "
-            f"({model.dimensions} dimensions) is configured; configure the first one, or copy the "
-            "memory into a new one, which embeds again"
-        )
+        ) from None
 
 
 def counter(connection: apsw.Connection, name: str) -> int:

@@ -29,7 +29,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from agentmem._terms import analyze
-from agentmem.backends.base import searchable_text
+from agentmem.backends._rules import searchable_text
 from agentmem.backends.embedded._errors import index_errors
 from agentmem.backends.embedded._schema import counter
 from agentmem.errors import StoreError, StoreFullError, StoreLockedError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentmem.backends._chain import to_receipt
+from agentmem.backends._chain import to_receipt, what_went
+from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
     Candidate,
@@ -28,7 +29,6 @@ from agentmem.backends.base import (
     Totals,
     Vector,
     Written,
-    check_number,
 )
 from agentmem.backends.oracle import _maintenance, _meta, _moving, _receipts, _selecting
 from agentmem.backends.oracle._connection import Database, Transaction
@@ -333,9 +333,6 @@ async def _append_receipt(
     documents: Sequence[Forgotten],
     at: Micros,
 ) -> str:
-    details = {
-        "versions": sum(document.versions for document in documents),
-        "chunks": sum(document.chunks for document in documents),
-    }
+    details = what_went(documents)
     ids = (document.document_id for document in documents)
     return await _receipts.append(transaction, tenant, action, ids, at, details)

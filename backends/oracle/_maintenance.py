@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentmem.backends._chain import check_chain
-from agentmem.backends.base import Micros, Problem, Totals, Vector, searchable_text
+from agentmem.backends._rules import searchable_text
+from agentmem.backends.base import Micros, Problem, Totals, Vector
 from agentmem.backends.oracle import _receipts
 from agentmem.backends.oracle._connection import Database, Row, Transaction
 from agentmem.backends.oracle._meta import Meta

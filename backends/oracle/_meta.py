@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
+from agentmem.backends._rules import other_model
 from agentmem.backends.base import ModelIdentity
 from agentmem.backends.oracle._names import SCHEMA_VERSION
-from agentmem.errors import ModelMismatchError, StoreCorruptError, StoreVersionError
+from agentmem.errors import StoreCorruptError, StoreVersionError
 
 VectorIndex = Literal["none", "ivf", "hnsw"]
 Lexer = Literal["terms", "basic", "world", "chinese", "japanese", "korean"]
@@ -92,9 +93,9 @@ def check_model(meta: Meta, model: ModelIdentity) -> None:
     same_size = model.dimensions in (0, meta.dimensions)
     if meta.embedder == model.embedder and same_size:
         return
-    raise ModelMismatchError(
-        f"this memory was written with the embedder {meta.embedder!r} "
-        f"({meta.dimensions} dimensions), but {model.embedder!r} "
-        f"({model.dimensions} dimensions) is configured; configure the first one, or copy the "
-        "memory into a new one, which embeds again"
+    raise other_model(
+        meta.embedder,
+        meta.dimensions,
+        model,
+        "'agentmem copy' the memory into a schema set up for the other one, which embeds again",
     )

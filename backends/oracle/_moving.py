@@ -7,15 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import oracledb
 
+from agentmem.backends._rules import taken
 from agentmem.backends._versions import StoredWindow, succeed
-from agentmem.backends.base import (
-    ChunkToWrite,
-    DocumentToLoad,
-    DumpedVersion,
-    Micros,
-    Selection,
-    taken,
-)
+from agentmem.backends.base import ChunkToWrite, DocumentToLoad, DumpedVersion, Micros, Selection
 from agentmem.backends.oracle._connection import Database, Row, Transaction
 from agentmem.backends.oracle._errors import is_duplicate, row_offset
 from agentmem.backends.oracle._filters import listed_names

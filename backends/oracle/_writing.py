@@ -13,15 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentmem._types import WriteStatus
+from agentmem.backends._rules import searchable_text
 from agentmem.backends._versions import StoredWindow, chunk_id, document_id, succeed
-from agentmem.backends.base import (
-    DocumentToWrite,
-    Head,
-    Identity,
-    Micros,
-    Written,
-    searchable_text,
-)
+from agentmem.backends.base import DocumentToWrite, Head, Identity, Micros, Written
 from agentmem.backends.oracle._connection import Database, MovedError, Row, Transaction
 from agentmem.backends.oracle._filters import listed_names
 from agentmem.backends.oracle._text_query import indexed_text

@@ -20,7 +20,7 @@ import agentmem._build
 import agentmem.backends.embedded
 import agentmem.pipeline  # noqa: F401 - everything is imported before the process forks
 from agentmem import AgentMemError, Memory
-from tests.faults.history import HISTORIES, make
+from tests.faults.history import HISTORIES, History, make
 
 SHIM = ctypes.CDLL(None)
 SHIM.fault_seen.restype = SHIM.fault_failed.restype = ctypes.c_long
@@ -36,7 +36,7 @@ async def live(folder: Path, order: dict[str, Any], out: int) -> None:
     error = None
     memory = make(folder)
     try:
-        await memory.open()
+        await history.open(memory)
         for step in history.steps:
             await step.call(memory)
             acknowledged += 1
@@ -46,17 +46,19 @@ async def live(folder: Path, order: dict[str, Any], out: int) -> None:
     seen, failed = SHIM.fault_seen(), SHIM.fault_failed()
     SHIM.fault_disarm()
     if error is not None:
-        await _goes_on(memory, folder)
+        await _goes_on(memory, history, folder)
     await memory.close()
     report = {"seen": seen, "failed": failed, "error": error}
     os.write(out, json.dumps(report).encode())
 
 
-async def _goes_on(memory: Memory, folder: Path) -> None:
+async def _goes_on(memory: Memory, history: History, folder: Path) -> None:
     """Show that a memory that met an error works as soon as the fault is gone."""
     if memory._parts is None:
-        async with make(folder) as other:
-            await other.write("omega probe", key="probe")
+        other = make(folder)
+        await history.open(other)
+        await other.write("omega probe", key="probe")
+        await other.close()
         return
     await memory.write("omega probe", key="probe")
     found = await memory.search("probe omega", k=1)

@@ -60,6 +60,7 @@ class History:
     prepare: Callable[[Path], Awaitable[None]]
     steps: list[Step]
     states: list[State]
+    open: Callable[[Memory], Awaitable[None]] = Memory.open
 
 
 async def _nothing(folder: Path) -> None:
@@ -88,6 +89,14 @@ async def _damaged(folder: Path) -> None:
     shutil.rmtree(folder / "text")
 
 
+async def _of_former_model(folder: Path) -> None:
+    """Start with a memory that another model has embedded."""
+    async with former(folder) as memory:
+        await memory.write([Document(A1, key="a"), Document(B, key="b")])
+        await memory.write(A2, key="a")
+        await memory.search("heron")
+
+
 async def _exported(folder: Path) -> None:
     """Start without a folder, beside a file to be imported."""
     source = _file(folder)
@@ -114,6 +123,9 @@ HISTORIES = {
         [Step("repair", lambda m: m.verify(repair=True), _REPAIRED)],
         [_REPAIRED, _REPAIRED],
     ),
+    "reembed": History(
+        _of_former_model, [], [{"a": A2, "b": B}], lambda memory: memory.open(reembed=True)
+    ),
     "import": History(_exported, [Step("import", _import, _REPAIRED)], [{}, _REPAIRED]),
 }
 
@@ -121,6 +133,11 @@ HISTORIES = {
 def make(folder: Path) -> Memory:
     """Return the memory of the history."""
     return Memory(folder, embedder=WordEmbedder())
+
+
+def former(folder: Path) -> Memory:
+    """Return the memory of the history with the model that it had before the change."""
+    return Memory(folder, embedder=WordEmbedder("former"))
 
 
 async def _restore(memory: Memory) -> object:

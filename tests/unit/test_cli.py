@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from agentmem._cli._app import app
 from agentmem._cli._input import documents
-from agentmem.errors import AgentMemError, InvalidInputError
+from agentmem.errors import AgentMemError, InvalidInputError, ModelMismatchError
 
 
 @pytest.fixture
@@ -171,6 +171,21 @@ def test_verify_and_repair(command: Any, tmp_path: Path) -> None:
     assert "fault: vector" in command("verify", fails=1).stdout
     assert "repaired: vector" in command("verify", "--repair").stdout
     assert json.loads(command("verify", "--json").stdout) == {"findings": []}
+
+
+def test_reembed(command: Any, tmp_path: Path) -> None:
+    command("write", "the kettle boils")
+    assert "is embedded by" in command("reembed").stdout
+    with apsw.Connection(str(tmp_path / "memory" / "memory.db")) as connection:
+        connection.execute("UPDATE meta SET value = 'former' WHERE name = 'embedder'")
+        connection.execute("UPDATE vectors SET embedding = zeroblob(400)")
+    connection.close()
+    refused = command("search", "kettle", fails=1)
+    assert isinstance(refused.exception, ModelMismatchError)
+    assert "agentmem reembed" in str(refused.exception)
+    assert json.loads(command("reembed", "--json").stdout)["embedder"] != "former"
+    assert "the kettle boils" in command("search", "kettle").stdout
+    assert "no fault" in command("verify").stdout
 
 
 def test_numbers_and_settings(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from agentmem import (
     StoreVersionError,
 )
 from agentmem.backends.embedded import _connection, _proof
+from agentmem.backends.embedded._schema import SCHEMA_VERSION
 from tests.support import WordEmbedder, texts
 
 
@@ -363,10 +364,15 @@ async def test_receipts_form_a_chain(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "copy")
 
 
-async def test_an_older_schema_is_brought_up_to_date(filled: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_older_schema_is_brought_up_to_date(filled: Path, version: int) -> None:
+    added = {2: "receipts", 3: "staged_chunks"}
     with apsw.Connection(str(filled / "memory.db")) as connection:
-        connection.execute("DROP TABLE receipts")
-        connection.pragma("user_version", 1)
+        for later, table in added.items():
+            if later > version:
+                connection.execute(f"DROP TABLE {table}")
+        connection.pragma("user_version", version)
+    assert max(added) == SCHEMA_VERSION
     async with open_at(filled) as memory:
         assert await memory.count() == 300
         assert (await memory.forget(where=F("half") == 1)).receipt is not None

@@ -10,7 +10,12 @@ import pytest
 
 from agentmem import Memory
 from agentmem.backends.oracle import admin, read_target
-from agentmem.errors import ConfigurationError, ModelError, ModelMismatchError
+from agentmem.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ModelError,
+    ModelMismatchError,
+)
 from tests.databases import StandInStore, oracle_settings
 from tests.support import SetClock, WordEmbedder, texts
 
@@ -105,6 +110,14 @@ async def test_another_model_is_a_mismatch(prepared: StandInStore) -> None:
     client = Memory(oracle_settings("d:1/s", prepared.plan), embedder=WordEmbedder())
     with pytest.raises(ModelMismatchError):
         await client.open()
+
+
+async def test_a_model_cannot_be_changed_in_place(prepared: StandInStore) -> None:
+    memory = memory_on(prepared, embedder="database:other")
+    with pytest.raises(CapabilityError, match="agentmem copy"):
+        await memory.open(reembed=True)
+    async with memory_on(prepared) as old:
+        await old.write(TEXTS)
 
 
 async def test_late_interaction_needs_token_vectors(prepared: StandInStore) -> None:
