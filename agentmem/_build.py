@@ -10,6 +10,7 @@ from agentmem._chunking import Chunker, SentenceChunker, WholeChunker
 from agentmem._clock import Clock
 from agentmem._in_database import DatabaseEmbedder, in_database
 from agentmem._ingest import Ingest
+from agentmem._telemetry import Telemetry, find_telemetry
 from agentmem._types import Progress, ProgressCallback
 from agentmem.backends import make_backend
 from agentmem.backends.base import Backend, ModelIdentity
@@ -53,6 +54,7 @@ class Parts:
     reranker: Reranker | None
     ingest: Ingest
     pipeline: Pipeline
+    telemetry: Telemetry
     owned: tuple[Embedder | Reranker, ...]
 
     async def close(self) -> None:
@@ -79,7 +81,13 @@ async def build(
         rerank_model=in_database(chosen.reranker),
     )
     embedder, reranker = await asyncio.to_thread(_load_models, settings, chosen, backend)
-    pipeline = _pipeline(settings, choices, chosen, backend, embedder, reranker)
+    telemetry = await asyncio.to_thread(
+        find_telemetry,
+        backend.name,
+        wanted=settings.telemetry,
+        content=settings.telemetry_content,
+    )
+    pipeline = _pipeline(settings, choices, chosen, backend, embedder, reranker, telemetry)
     ingest = Ingest(
         backend,
         embedder,
@@ -107,6 +115,7 @@ async def build(
         reranker=reranker,
         ingest=ingest,
         pipeline=pipeline,
+        telemetry=telemetry,
         owned=tuple(m for m in (embedder, reranker) if m is not None and m not in given),
     )
 
@@ -158,6 +167,7 @@ def _pipeline(
     backend: Backend,
     embedder: Embedder,
     reranker: Reranker | None,
+    telemetry: Telemetry,
 ) -> Pipeline:
     late = reranker is not None and "codes" in reranker.needs
     if late and embedder.token_dimensions is None:
@@ -189,4 +199,4 @@ def _pipeline(
         RerankStage(reranker, limit=fused, blended=late, in_engine=in_engine),
         Budget(choices.count_tokens or embedder.count_tokens, default_budget=settings.token_budget),
     ]
-    return Pipeline(default).replaced(**replaced)
+    return Pipeline(default, watch=telemetry.stage).replaced(**replaced)

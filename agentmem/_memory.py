@@ -24,6 +24,7 @@ from agentmem._arguments import (
 from agentmem._clock import to_micros
 from agentmem._memory_moving import MovingMemory
 from agentmem._memory_upkeep import UpkeepMemory
+from agentmem._telemetry import watched
 from agentmem._types import (
     Document,
     ForgetResult,
@@ -79,6 +80,7 @@ class Memory(MovingMemory, UpkeepMemory):
         A setting cannot be used.
     """
 
+    @watched
     async def write(
         self,
         content: WriteInput,
@@ -146,6 +148,7 @@ class Memory(MovingMemory, UpkeepMemory):
                 documents=tuple(await parts.ingest.write(content, defaults, on_progress))
             )
 
+    @watched
     async def search(
         self,
         query: str,
@@ -219,6 +222,7 @@ class Memory(MovingMemory, UpkeepMemory):
                     "pool or fused"
                 ) from error
 
+    @watched
     async def forget(
         self,
         ids: str | Iterable[str] | None = None,
@@ -305,6 +309,7 @@ class Memory(MovingMemory, UpkeepMemory):
             scan=outcome.scan,
         )
 
+    @watched
     async def restore(
         self, ids: str | Iterable[str], *, user_id: str | None = None
     ) -> RestoreResult:
@@ -327,6 +332,7 @@ class Memory(MovingMemory, UpkeepMemory):
             missing=tuple(name for name in wanted if name not in set(restored)),
         )
 
+    @watched
     async def get(self, id: str, *, user_id: str | None = None) -> StoredDocument | None:
         """Return the newest version of a document, or None when the caller cannot see it."""
         selection = visible_selection(
@@ -336,6 +342,7 @@ class Memory(MovingMemory, UpkeepMemory):
             rows = await parts.backend.read(selection, limit=1)
         return to_document(rows[0]) if rows else None
 
+    @watched
     async def list(
         self,
         *,
@@ -370,6 +377,7 @@ class Memory(MovingMemory, UpkeepMemory):
             cursor=encode_cursor(page[-1]) if len(rows) > size else None,
         )
 
+    @watched
     async def history(
         self, key: str, *, user_id: str | None = None, collection: str | None = None
     ) -> tuple[StoredDocument, ...]:
@@ -379,6 +387,7 @@ class Memory(MovingMemory, UpkeepMemory):
             rows = await parts.backend.versions(selection)
         return tuple(to_document(row) for row in rows)
 
+    @watched
     async def count(
         self,
         *,

@@ -19,6 +19,7 @@ from agentmem.errors import CapabilityError, ClosedError
 
 if TYPE_CHECKING:
     from agentmem._chunking import Chunker
+    from agentmem._telemetry import Telemetry
     from agentmem.models.base import Embedder, Reranker
     from agentmem.pipeline import Pipeline, Stage
     from agentmem.pipeline.understand import Understanding
@@ -127,6 +128,11 @@ class MemoryBase:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop that opened the memory and on which it must be used."""
         return self._lifecycle.loop
+
+    @property
+    def _telemetry(self) -> Telemetry | None:
+        """What watches the calls; None while the memory is not open."""
+        return None if self._parts is None else self._parts.telemetry
 
     def _check_writable(self, what: str) -> None:
         if self._settings.read_only:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from agentmem._arguments import Where, moved_selection
 from agentmem._memory_base import MemoryBase
 from agentmem._moving import BATCH, Counts, compare, dumped, store
+from agentmem._telemetry import watched
 from agentmem._types import Document, Progress, ProgressCallback, WriteResult
 from agentmem._types_moving import MoveResult
 from agentmem.backends.base import DumpedVersion, Selection
@@ -25,6 +26,7 @@ T = TypeVar("T")
 class MovingMemory(MemoryBase):
     """What `Memory` inherits; see there for the rest."""
 
+    @watched
     async def export(
         self,
         path: str | Path,
@@ -76,6 +78,7 @@ class MovingMemory(MemoryBase):
                 writer.close()
         return counts.result()
 
+    @watched
     async def import_(
         self, path: str | Path, *, on_progress: ProgressCallback | None = None
     ) -> MoveResult:
@@ -110,6 +113,7 @@ class MovingMemory(MemoryBase):
             )
         return result
 
+    @watched
     async def import_table(
         self,
         path: str | Path,
@@ -146,6 +150,7 @@ class MovingMemory(MemoryBase):
                 documents=tuple(await parts.ingest.write(rows, defaults, on_progress))
             )
 
+    @watched
     async def copy_to(
         self,
         other: MovingMemory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentmem._clock import from_micros, to_micros
 from agentmem._memory_base import MemoryBase
+from agentmem._telemetry import watched
 from agentmem._types import Finding, Receipt, Stats, VerifyResult
 
 _REPAIRED_BY_MODEL = frozenset({"vector", "token codes"})
@@ -12,6 +13,7 @@ _REPAIRED_BY_MODEL = frozenset({"vector", "token codes"})
 class UpkeepMemory(MemoryBase):
     """What `Memory` inherits; see there for the rest."""
 
+    @watched
     async def receipts(self) -> tuple[Receipt, ...]:
         """Return the log of what was forgotten in this tenant, oldest first."""
         async with self._using() as parts:
@@ -28,6 +30,7 @@ class UpkeepMemory(MemoryBase):
             for entry in stored
         )
 
+    @watched
     async def stats(self) -> Stats:
         """Return what the tenant holds and how the memory is set up."""
         async with self._using() as parts:
@@ -46,6 +49,7 @@ class UpkeepMemory(MemoryBase):
                 degraded=tuple(totals.details.get("degraded", ())),
             )
 
+    @watched
     async def verify(self, *, repair: bool = False) -> VerifyResult:
         """Check the database, and vectors, token codes and text index against it.
 
@@ -76,6 +80,7 @@ class UpkeepMemory(MemoryBase):
             )
         )
 
+    @watched
     async def compact(self) -> None:
         """Give back space that forgotten and superseded data no longer need."""
         self._check_writable("compact")

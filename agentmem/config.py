@@ -100,6 +100,12 @@ class Settings(BaseSettings):
     chunker: Literal["sentences", "whole"] = Field(
         default="sentences", description="'sentences' packs sentences, 'whole' cuts nothing"
     )
+    telemetry: bool = Field(
+        default=True, description="spans and measurements, where opentelemetry-api is installed"
+    )
+    telemetry_content: bool = Field(
+        default=False, description="tell queries, users and error messages in spans too"
+    )
     oracle_password: SecretStr | None = Field(
         default=None, description="password of the database user"
     )

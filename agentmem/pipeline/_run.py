@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 
 from agentmem._types import SearchResult, StageTrace, Trace
 from agentmem.errors import PipelineError
 from agentmem.pipeline._stage import SearchRequest, SearchState, Stage, count, need
+
+Watch = Callable[[str], AbstractContextManager[Callable[[StageTrace], object]]]
 
 _FIELDS = frozenset(field.name for field in fields(SearchState))
 _RESULT = frozenset({"plan", "hits", "citations", "context"})
@@ -23,6 +26,9 @@ class Pipeline:
     ----------
     stages
         In the order in which they run.
+    watch
+        Context manager around each stage; it gets the stage's name, and gives a function to be
+        called with the stage's trace.
 
     Raises
     ------
@@ -31,8 +37,9 @@ class Pipeline:
         unknown, or the chain does not produce a result.
     """
 
-    def __init__(self, stages: Iterable[Stage]) -> None:
+    def __init__(self, stages: Iterable[Stage], *, watch: Watch | None = None) -> None:
         self._stages = tuple(stages)
+        self._watch = watch or _unwatched
         _check(self._stages)
 
     @property
@@ -59,15 +66,19 @@ class Pipeline:
             raise PipelineError(
                 f"there is no stage {min(unknown)!r} to replace; the stages are {', '.join(names)}"
             )
-        return Pipeline(stages.get(stage.name, stage) for stage in self._stages)
+        chosen = [stages.get(stage.name, stage) for stage in self._stages]
+        return Pipeline(chosen, watch=self._watch)
 
     async def run(self, request: SearchRequest) -> SearchResult:
         """Run one search through all stages."""
         state = SearchState(request=request)
         traces = []
         for stage in self._stages:
-            traces.append(await _timed(stage, state))
-            _check_added(stage, state)
+            with self._watch(stage.name) as tell:
+                trace = await _timed(stage, state)
+                _check_added(stage, state)
+                tell(trace)
+            traces.append(trace)
         return SearchResult(
             hits=tuple(need(state.hits, "hits")),
             context=need(state.context, "context"),
@@ -85,6 +96,14 @@ class Pipeline:
     def __str__(self) -> str:
         """Return a line for each stage: where it runs, what it needs and adds, its settings."""
         return "\n".join(_line(number, stage) for number, stage in enumerate(self._stages, 1))
+
+
+def _unwatched(name: str) -> AbstractContextManager[Callable[[StageTrace], object]]:
+    return nullcontext(_unheard)
+
+
+def _unheard(trace: StageTrace) -> None:
+    """Tell nobody."""
 
 
 async def _timed(stage: Stage, state: SearchState) -> StageTrace:
