@@ -43,7 +43,7 @@ torture: $(READY)
 	FAULT_STRIDE=1 $(BIN)/python -m pytest -m slow -s tests/faults
 
 soak: $(READY)
-	SOAK=1 LOAD_SECONDS=60 $(BIN)/python -m pytest -m slow -s tests/faults/test_load.py
+	SOAK=1 LOAD_SECONDS=60 $(BIN)/python -m pytest -m slow -s tests/faults/test_load.py tests/faults/test_copy.py
 
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest --timeout 3600 tests/properties/test_fuzz.py
