@@ -197,6 +197,10 @@ def _pipeline(
         ),
         FuseStage(backend, k=settings.fusion_k, limit=fused, want_codes=late),
         RerankStage(reranker, limit=fused, blended=late, in_engine=in_engine),
-        Budget(choices.count_tokens or embedder.count_tokens, default_budget=settings.token_budget),
+        Budget(
+            choices.count_tokens or embedder.count_tokens,
+            default_budget=settings.token_budget,
+            own_counter=choices.count_tokens is None and choices.chunker is None,
+        ),
     ]
     return Pipeline(default, watch=telemetry.stage).replaced(**replaced)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentmem._filters import canonical_json, decode_metadata, encode_metadata
+from agentmem._filters import canonical_json, encode_metadata, read_metadata
 from agentmem._types import Document
 from agentmem.backends.base import ChunkToWrite, DumpedVersion, Micros, StoredRow
 from agentmem.errors import InvalidInputError
@@ -154,7 +154,7 @@ def _version(row: Mapping[str, Any]) -> DumpedVersion:
         title=row["title"],
         source_uri=row["source_uri"],
         content=row["content"],
-        metadata=decode_metadata(json.loads(row["metadata"])),
+        metadata=read_metadata(row["metadata"]),
         first_created_at=_micros(row["first_created_at"]) or 0,
         created_at=_micros(row["created_at"]) or 0,
         valid_from=_micros(row["valid_from"]),

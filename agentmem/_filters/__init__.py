@@ -18,6 +18,7 @@ from agentmem._filters.values import (
     check_metadata,
     decode_metadata,
     encode_metadata,
+    read_metadata,
 )
 
 __all__ = [
@@ -35,5 +36,6 @@ __all__ = [
     "encode_metadata",
     "evaluate",
     "parse_filter",
+    "read_metadata",
     "to_json",
 ]

@@ -148,8 +148,8 @@ def encode_value(value: Any) -> Any:
 
 
 def decode_value(value: Any) -> Any:
-    """Undo `encode_value`."""
-    if isinstance(value, Mapping):
+    """Undo `encode_value`; the value comes from JSON."""
+    if isinstance(value, dict):
         if len(value) == 1 and DATETIME in value:
             return datetime.fromisoformat(value[DATETIME])
         return {key: decode_value(inner) for key, inner in value.items()}
@@ -166,6 +166,12 @@ def encode_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def decode_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Undo `encode_metadata`."""
     return {key: decode_value(value) for key, value in metadata.items()}
+
+
+def read_metadata(text: str) -> dict[str, Any]:
+    """Return metadata from the JSON text that it is stored as."""
+    stored: dict[str, Any] = json.loads(text)
+    return decode_metadata(stored) if DATETIME in text else stored
 
 
 def canonical_json(value: Any) -> str:

@@ -1,32 +1,17 @@
-"""Stage 4: reciprocal rank fusion of the two pools.
+"""Stage 4: reciprocal rank fusion of the two pools (`agentmem.backends._fusion`).
 
-    score(chunk) = sum over the pools that hold it of 1 / (k + rank)
-
-with k = 60 as in Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion outperforms Condorcet and
-individual Rank Learning Methods", SIGIR 2009. An engine may have fused in its own statement; the
-stage then computes the same numbers again and so confirms the order.
+An engine may have fused already; the stage then computes the same numbers again and so confirms the
+order. Rows that the engine has not read yet are read here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from agentmem.backends.base import Backend, Candidate
+from agentmem.backends._fusion import fuse
+from agentmem.backends.base import Backend
 from agentmem.pipeline._stage import Runs, SearchState, need
-
-
-def fusion_score(ranks: Sequence[int | None], k: int) -> float:
-    """Return the fusion score for the ranks (from 1 on) of one chunk in each pool."""
-    return sum(1.0 / (k + rank) for rank in ranks if rank is not None)
-
-
-def fuse(candidates: Sequence[Candidate], *, k: int, limit: int) -> list[Candidate]:
-    """Set the fusion score of each candidate and return the best, ties in order of id."""
-    for candidate in candidates:
-        candidate.fusion = fusion_score((candidate.vector_rank, candidate.lexical_rank), k)
-        candidate.score = candidate.fusion
-    return sorted(candidates, key=lambda c: (-c.fusion, c.id))[:limit]
 
 
 class FuseStage:

@@ -11,7 +11,8 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem._filters import decode_metadata
+from agentmem._filters import read_metadata
+from agentmem.backends._fusion import fuse
 from agentmem.backends._versions import chunk_id
 from agentmem.backends.base import (
     Candidate,
@@ -64,7 +65,7 @@ class Searcher:
     def candidates(
         self, connection: apsw.Connection, scope: Scope, request: CandidateRequest
     ) -> Candidates:
-        """Return the union of both pools with ranks, similarities and lexical scores."""
+        """Return the union of both pools, or with a limit the fused best of it with its rows."""
         clock = _Stopwatch()
         snapshot = self._resident.snapshot(connection)
         scope_ids, every = _scope_ids(connection, scope)
@@ -82,6 +83,10 @@ class Searcher:
             connection, _pairs(near, similarities), _pairs(found, scores), request.pool
         )
         _complete_similarities(connection, snapshot, items, request.vector)
+        if request.limit is not None:
+            items = fuse(items, k=request.fusion_k, limit=request.limit)
+            hydrate(connection, items, request.want_codes)
+        details["rows_ms"] = clock.lap()
         return Candidates(items=items, vector_pool=pools[0], lexical_pool=pools[1], details=details)
 
     def _lexical_pool(
@@ -296,7 +301,7 @@ def hydrate(connection: apsw.Connection, items: Sequence[Candidate], want_codes:
             source_uri=row[10],
             user_id=row[11],
             collection=row[12],
-            metadata=decode_metadata(json.loads(row[13])),
+            metadata=read_metadata(row[13]),
             created_at=row[14],
             valid_from=row[15],
             valid_until=row[16],

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from agentmem._filters import decode_metadata
+from agentmem._filters import read_metadata
 from agentmem.backends.base import Forgotten, Micros, Selection, StoredRow
 from agentmem.backends.embedded._filters import compile_filter
 from agentmem.backends.embedded._schema import advance
@@ -118,7 +118,7 @@ def _stored(row: tuple[Any, ...]) -> StoredRow:
         key=row[4],
         title=row[5],
         source_uri=row[6],
-        metadata=decode_metadata(json.loads(row[7])),
+        metadata=read_metadata(row[7]),
         first_created_at=row[8],
         created_at=row[9],
         valid_from=row[10],

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentmem import Memory, PipelineError
+from agentmem.backends._fusion import fuse, fusion_score
 from agentmem.backends.base import Candidate
 from agentmem.pipeline import Pipeline, SearchState
-from agentmem.pipeline.fuse import fuse, fusion_score
 from tests.support import MakeMemory, texts
 
 
