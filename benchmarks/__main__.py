@@ -11,56 +11,112 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from benchmarks._datasets import DataError, Dataset, load_dataset
-from benchmarks._stores import Store
+from benchmarks._check import print_check, rows_of
+from benchmarks._datasets import DataError
+from benchmarks._report import write_report
+from benchmarks._results import Results
+from benchmarks._runner import Place, run_suite
+from benchmarks._suite import load_suite, suite_names
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Measure agentmem on this machine."
+    add_completion=False,
+    no_args_is_help=True,
+    help="Measure agentmem, its stages and other systems on this machine.",
 )
 console = Console()
 
-Data = Annotated[Path, typer.Option(help="Folder with corpus.jsonl and queries.jsonl.")]
-OptionalData = Annotated[
+SuiteName = Annotated[str, typer.Argument(help="Name of a suite, or a TOML file; see 'suites'.")]
+Data = Annotated[
     Path | None,
-    typer.Option(help="Folder with corpus.jsonl and queries.jsonl; the project's own texts else."),
+    typer.Option(
+        envvar="AGENTMEM_BENCHMARK_DATA",
+        help="Folder with a folder for each data set; cases whose set is missing are left out.",
+    ),
 ]
-Out = Annotated[Path | None, typer.Option(help="DuckDB file that keeps the raw results.")]
+Out = Annotated[Path, typer.Option(help="DuckDB file that keeps the raw results.")]
 
 _RESULTS = Path("benchmarks/results/results.duckdb")
 
 
 @app.callback()
 def _root() -> None:
-    """Measure agentmem on this machine."""
+    """Measure agentmem, its stages and other systems on this machine."""
 
 
 @app.command()
-def quality(
-    data: Data,
-    limit: Annotated[int | None, typer.Option(help="Ask at most so many questions.")] = None,
-    reranker: Annotated[str, typer.Option(help="late, none or a cross-encoder folder.")] = "late",
-    categories: Annotated[
-        str, typer.Option(help="Categories of questions to ask, separated by commas.")
-    ] = "1,2,3,4",
-    queries: Annotated[
-        Path | None, typer.Option(help="Another file of questions than DIR/queries.jsonl.")
+def suites() -> None:
+    """List the suites with what they measure."""
+    table = Table()
+    for header in ("suite", "cases", "what it measures"):
+        table.add_column(header)
+    for name in suite_names():
+        suite = load_suite(name)
+        table.add_row(name, str(len(suite.case)), escape(f"{suite.title}. {suite.about}"))
+    console.print(table)
+
+
+@app.command()
+def run(
+    suite: SuiteName,
+    case: Annotated[list[str] | None, typer.Option(help="Only this case; several times.")] = None,
+    data: Data = None,
+    out: Out = _RESULTS,
+    temporary: Annotated[
+        Path | None, typer.Option(help="Where stores are made; the system's place else.")
     ] = None,
-    backend: Annotated[
-        Store, typer.Option(help="embedded, standin (not Oracle; see its text) or oracle.")
-    ] = Store.EMBEDDED,
+) -> None:
+    """Run a suite, keep the raw results and compare them with what is expected.
+
+    Exits with 1 when a measure fails, also when a case could not be run.
+    """
+    loaded = load_suite(suite)
+    unknown = set(case or ()) - {entry.id for entry in loaded.case}
+    if unknown:
+        raise DataError(f"{suite} has no case {min(unknown)!r}")
+    results = Results(out)
+    try:
+        place = Place(data, temporary)
+        name = run_suite(suite, loaded, results, place, console, only=tuple(case or ()))
+        failed = _checked(results, name)
+    finally:
+        results.close()
+    console.print(f"raw results: {out}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(suite: SuiteName, out: Out = _RESULTS) -> None:
+    """Compare the last run of a suite with what is expected; exits with 1 when a measure fails."""
+    results = Results(out)
+    try:
+        failed = _checked(results, _last(results, suite))
+    finally:
+        results.close()
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    suite: Annotated[list[str], typer.Argument(help="Suites whose last runs are shown.")],
+    html: Annotated[Path | None, typer.Option(help="Write a page with plots here.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write tables as Markdown here.")] = None,
     out: Out = _RESULTS,
 ) -> None:
-    """Measure quality and milliseconds of each stage on an evaluation set.
-
-    Categories matter for sets whose questions carry numbers, such as LoCoMo, where the fifth holds
-    questions that have no answer.
-    """
-    from benchmarks._quality import run_quality
-
-    wanted = set(categories.split(",")) if _is_numbered(queries or data / "queries.jsonl") else None
-    dataset = load_dataset(data, questions=queries, categories=wanted, limit=limit)
-    asyncio.run(run_quality(dataset, reranker=reranker, store=backend, out=out, console=console))
+    """Show the last runs of suites as a page with plots, or as Markdown."""
+    if html is None and markdown is None:
+        html = out.with_name("report.html")
+    results = Results(out)
+    try:
+        runs = [_last(results, name) for name in suite]
+        for path in write_report(results, runs, html=html, markdown=markdown):
+            console.print(f"written: {path}")
+    finally:
+        results.close()
 
 
 @app.command()
@@ -69,7 +125,7 @@ def household() -> None:
     from agentmem import Memory
     from benchmarks._household import SetClock, ask, fill, load_questions, print_by_kind
 
-    async def run() -> None:
+    async def ask_all() -> None:
         clock = SetClock()
         with tempfile.TemporaryDirectory(prefix="agentmem-") as folder:
             async with Memory(Path(folder) / "memory", clock=clock) as memory:
@@ -83,7 +139,7 @@ def household() -> None:
                     f"{sorted(entry.question.relevant)}, got {entry.found[:5]}, wrong {entry.wrong}"
                 )
 
-    asyncio.run(run())
+    asyncio.run(ask_all())
 
 
 @app.command()
@@ -95,63 +151,15 @@ def demo() -> None:
 
 
 @app.command()
-def scale(
-    data: OptionalData = None,
-    rows: Annotated[int, typer.Option(min=1, help="Documents in the memory.")] = 100_000,
-    folder: Annotated[
-        Path | None, typer.Option(help="Keep the memory here and use it again.")
-    ] = None,
-) -> None:
-    """Search time on a large memory made from real texts, and open plus first search."""
-    from benchmarks._scale import run_scale
-
-    dataset = _texts(data)
-    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
-        place = folder or Path(temporary) / "memory"
-        asyncio.run(run_scale(place, dataset, rows, console))
-
-
-@app.command("open")
-def open_(
-    data: Data,
-    rows: Annotated[int, typer.Option(min=1, help="Documents in the memory.")] = 5_000,
-    folder: Annotated[
-        Path | None, typer.Option(help="Keep the memory here and use it again.")
-    ] = None,
-) -> None:
-    """Seconds from opening an existing memory to its first answer, in fresh processes."""
-    from benchmarks._scale import run_open
-
-    dataset = load_dataset(data)
-    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
-        place = folder or Path(temporary) / "memory"
-        asyncio.run(run_open(place, dataset, rows, console))
-
-
-@app.command()
-def ingest(
-    data: OptionalData = None,
-    count: Annotated[int, typer.Option(min=1, help="Texts to write.")] = 2_000,
-) -> None:
-    """Throughput of writing against bare embedding of the same texts in the same run."""
-    from benchmarks._scale import run_ingest
-
-    dataset = _texts(data)
-    with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
-        asyncio.run(run_ingest(Path(temporary), dataset, count, console))
-
-
-@app.command()
 def purge(
-    data: OptionalData = None,
+    data: Data = None,
     rows: Annotated[int, typer.Option(min=10, help="Documents in the memory.")] = 10_000,
 ) -> None:
     """Seconds of a purge with its scan: one document, then half of the rest."""
     from benchmarks._purge import run_purge
 
-    dataset = _texts(data)
     with tempfile.TemporaryDirectory(prefix="agentmem-") as temporary:
-        asyncio.run(run_purge(Path(temporary) / "memory", dataset, rows, console))
+        asyncio.run(run_purge(Path(temporary) / "memory", data, rows, console))
 
 
 @app.command("import-time")
@@ -169,23 +177,19 @@ def import_time() -> None:
     console.print(f"import agentmem: median {sorted(runs)[3]:.4f} s, slowest {max(runs):.4f} s")
 
 
-def _texts(data: Path | None) -> Dataset:
-    """Return the set in a folder, or the project's own."""
-    if data is not None:
-        return load_dataset(data)
-    from benchmarks._household import as_dataset
-
-    return as_dataset()
+def _last(results: Results, suite: str) -> str:
+    found = results.last_run(suite)
+    if found is None:
+        raise DataError(f"{suite!r} was not run yet; run: python -m benchmarks run {suite}")
+    return found
 
 
-def _is_numbered(path: Path) -> bool:
-    import json
-
-    if not path.is_file():
-        return False
-    with path.open(encoding="utf-8") as lines:
-        first = json.loads(next(lines, "{}"))
-    return isinstance(first.get("category"), int)
+def _checked(results: Results, name: str) -> bool:
+    """Print how a run compares; return whether anything failed."""
+    rows = rows_of(results, name)
+    errors = {case.id: error for case, error in results.cases(name) if error is not None}
+    print_check(rows, errors, console)
+    return any(row.verdict == "FAIL" for row in rows) or bool(errors)
 
 
 def main() -> None:
@@ -193,7 +197,7 @@ def main() -> None:
     try:
         app()
     except DataError as error:
-        console.print(f"[red]{error}[/red]")
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(2) from None
 
 

@@ -1,40 +1,98 @@
-"""Quality measures, by ir-measures, and percentiles of times."""
+"""Quality measures by ir-measures, and tests of differences by scipy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import ir_measures
 import numpy as np
-from ir_measures import RR, R, nDCG
+from ir_measures import RR, R, Success, nDCG
+from scipy.stats import bootstrap, permutation_test
 
-MEASURES = (R @ 1, R @ 5, R @ 10, R @ 40, RR, nDCG @ 10)
-HEADERS = ("recall@1", "recall@5", "recall@10", "recall@40", "MRR", "nDCG@10")
-RANKINGS = ("vector", "lexical", "fused", "full")
+MEASURES = {
+    "recall@1": R @ 1,
+    "recall@5": R @ 5,
+    "recall@10": R @ 10,
+    "recall@40": R @ 40,
+    "success@5": Success @ 5,
+    "mrr": RR,
+    "ndcg@10": nDCG @ 10,
+}
+Ranked = Sequence[tuple[str, Sequence[str], Sequence[str]]]
+"""(query, documents best first, relevant documents)."""
+
+_RESAMPLES = 4_999
+_SEED = 1
 
 
-def measure(
-    relevant: Mapping[str, Iterable[str]], ranked: Mapping[str, Sequence[str]]
-) -> tuple[float, ...]:
-    """Return the mean of each of `MEASURES` over the queries in `relevant`.
+def measures_of(rows: Ranked) -> dict[str, float]:
+    """Return the mean of each measure over the queries."""
+    values = ir_measures.calc_aggregate(MEASURES.values(), *_as_run(rows))
+    return {name: float(values[measure]) for name, measure in MEASURES.items()}
 
-    A query without a ranking counts as one that found nothing.
-    """
+
+def by_query(rows: Ranked, name: str) -> dict[str, float]:
+    """Return one measure of each query."""
+    found = ir_measures.iter_calc([MEASURES[name]], *_as_run(rows))
+    values = {query: 0.0 for query, _, _ in rows}
+    values.update((entry.query_id, float(entry.value)) for entry in found)
+    return values
+
+
+def _as_run(rows: Ranked) -> tuple[list[ir_measures.Qrel], list[ir_measures.ScoredDoc]]:
     judgements = [
-        ir_measures.Qrel(query, document, 1)
-        for query, documents in relevant.items()
-        for document in documents
+        ir_measures.Qrel(query, document, 1) for query, _, relevant in rows for document in relevant
     ]
     run = [
         ir_measures.ScoredDoc(query, document, float(-place))
-        for query, documents in ranked.items()
+        for query, documents, _ in rows
         for place, document in enumerate(documents)
     ]
-    values = ir_measures.calc_aggregate(MEASURES, judgements, run)
-    return tuple(float(values[name]) for name in MEASURES)
+    return judgements, run
 
 
-def percentiles(values: Sequence[float]) -> tuple[float, float]:
-    """Return median and 95th percentile."""
-    median, high = np.percentile(values, [50, 95])
-    return float(median), float(high)
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A paired comparison of two rankings over the same queries.
+
+    Attributes
+    ----------
+    mean
+        Of the second minus the first.
+    low, high
+        95 % interval of the mean (bias-corrected bootstrap).
+    p
+        Chance of so large a difference in either direction when there is none (sign-flip
+        permutation test).
+    """
+
+    queries: int
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+def compare(first: dict[str, float], second: dict[str, float]) -> Difference | None:
+    """Compare two systems on the queries that both have answered; None when there are not two."""
+    shared = sorted(first.keys() & second.keys())
+    if len(shared) < 2:
+        return None
+    gaps = np.array([second[query] - first[query] for query in shared])
+    if not gaps.any():
+        return Difference(len(shared), 0.0, 0.0, 0.0, 1.0)
+    generator = np.random.default_rng(_SEED)
+    interval = bootstrap(
+        (gaps,), np.mean, n_resamples=_RESAMPLES, rng=generator
+    ).confidence_interval
+    tested = permutation_test(
+        (gaps,), np.mean, permutation_type="samples", n_resamples=_RESAMPLES, rng=generator
+    )
+    return Difference(
+        len(shared),
+        float(gaps.mean()),
+        float(interval.low),
+        float(interval.high),
+        float(tested.pvalue),
+    )

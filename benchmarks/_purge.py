@@ -9,22 +9,29 @@ from rich.console import Console
 from rich.table import Table
 
 from agentmem import F, Memory
-from benchmarks._datasets import Dataset
-from benchmarks._scale import build
+from benchmarks._material import prepare
+from benchmarks._suite import Case
+
+_BATCH = 2_000
 
 
-async def run_purge(folder: Path, dataset: Dataset, rows: int, console: Console) -> None:
+async def run_purge(folder: Path, data: Path | None, rows: int, console: Console) -> None:
     """Purge one document, then half of the rest, from a memory of `rows` documents."""
-    await build(folder, dataset, rows, console)
+    case = Case(id="purge", system="embedded", data="scale", rows=rows, passing=0.5)
+    material = await prepare(case, data)
+    documents = list(material.documents)
     table = Table(title=f"purge from {rows:,} documents")
     headers = ("documents", "seconds", "scan s", "files", "MB scanned", "fingerprints", "found")
     for header in headers:
         table.add_column(header, justify="right")
-    async with Memory(folder) as memory:
-        for where in (F("row") == rows // 2, F("percent") < 50):
-            start = time.perf_counter()
-            result = await memory.forget(where=where, purge=True)
-            seconds = time.perf_counter() - start
+    async with Memory(folder, embedder=material.embedder) as memory:
+        for start in range(0, rows, _BATCH):
+            await memory.write(documents[start : start + _BATCH])
+        await memory.search("build the text index")
+        for wanted in ({"key": documents[rows // 2].key}, {"where": F("gate") == 0}):
+            begin = time.perf_counter()
+            result = await memory.forget(**wanted, purge=True, confirm=True)
+            seconds = time.perf_counter() - begin
             scan = result.scan
             if scan is None:
                 raise RuntimeError("a purge in a folder must be followed by a scan")
@@ -39,4 +46,5 @@ async def run_purge(folder: Path, dataset: Dataset, rows: int, console: Console)
             )
         verified = (await memory.verify()).ok
     console.print(table)
+    await material.embedder.close()
     console.print(f"verify: {'no findings' if verified else 'FINDINGS'}")
