@@ -162,6 +162,22 @@ def purge(
         asyncio.run(run_purge(Path(temporary) / "memory", data, rows, console))
 
 
+@app.command()
+def gap(
+    trials: Annotated[int, typer.Option(min=1, help="Documents of each kind.")] = 50,
+) -> None:
+    """Show what three stores return although it was forgotten on the way; one store does not.
+
+    Needs agentmem[peers]: PostgreSQL and Chroma run as servers on this machine.
+    """
+    from benchmarks.systems import find_system
+
+    find_system("polyglot")  # says which package is missing
+    from benchmarks._gap import run_gap
+
+    asyncio.run(run_gap(trials, console))
+
+
 @app.command("import-time")
 def import_time() -> None:
     """Seconds that ``import agentmem`` takes in a fresh process."""
