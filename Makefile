@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow torture soak fuzz oracle check wheel lock bench clean
+.PHONY: help demo test slow torture soak fuzz oracle check wheel docs lock bench clean
 
 help:
 	@echo "make demo    write sample memories, ask questions, forget"
@@ -17,6 +17,7 @@ help:
 	@echo "make oracle  run the shared tests on a real Oracle Database (see docs/oracle.md)"
 	@echo "make check   formatting, lint, types, import contracts"
 	@echo "make wheel   build the wheel and the source archive into dist/"
+	@echo "make docs    build the pages of the documentation into site/"
 	@echo "make bench   measure the project's own question set"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean   remove what was built"
@@ -65,6 +66,9 @@ wheel: $(READY)
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/check-wheel-contents dist/*.whl
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks household
 
@@ -72,8 +76,8 @@ lock: $(READY)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --group dev \
-	  --extra bench --extra oracle --extra oracle-models --extra mcp --extra langchain \
+	  --extra bench --extra oracle --extra oracle-models --extra mcp --extra langchain --extra telemetry \
 	  --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

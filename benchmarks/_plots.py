@@ -72,7 +72,7 @@ def _time_by_part(cases: Sequence[Case], values: Values) -> str | None:
         axes.barh(names, widths, left=left, color=_colour(place), label=part, height=0.62)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.grid(visible=False, axis="y")
-    axes.legend(ncols=min(len(parts), 6), loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    figure.legend(ncols=min(len(parts), 6), loc="outside lower center")
     figure.set_size_inches(_SIZE[0], 1.8 + 0.42 * len(shown))
     return _svg(figure)
 

@@ -33,15 +33,15 @@ _STYLE = """
   --line: #30363c; --good: #55c98a; --bad: #ff8a80; --near: #e0b252; } figure { background: #fff;
   border-radius: 6px; } }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 62rem; margin: 2.5rem auto; padding: 0 1.2rem; }
+  max-width: 74rem; margin: 2.5rem auto; padding: 0 1.2rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { margin-top: 3rem; font-size: 1.3rem; }
 h3 { margin-top: 1.8rem; font-size: 1.05rem; } .soft { color: var(--soft); }
-table { border-collapse: collapse; margin: .8rem 0 1.4rem; font-size: .9rem; width: 100%; }
+table { border-collapse: collapse; margin: .8rem 0 1.4rem; font-size: .85rem; width: 100%; }
 th, td { padding: .32rem .6rem; border-bottom: 1px solid var(--line); text-align: right;
   font-variant-numeric: tabular-nums; } th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; }
 td.OK { color: var(--good); } td.near { color: var(--near); } td.FAIL { color: var(--bad);
-  font-weight: 700; } figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%;
+  font-weight: 700; } figure { margin: 1rem 0; } figure, div { overflow-x: auto; } figure svg { max-width: 100%;
   height: auto; }
 """
 
@@ -206,7 +206,7 @@ def _html_table(table: Table) -> str:
         + "</tr>"
         for row in rows
     )
-    return f"<h3>{escape(title)}</h3><table><tr>{head}</tr>{body}</table>"
+    return f"<h3>{escape(title)}</h3><div><table><tr>{head}</tr>{body}</table></div>"
 
 
 def _cell(value: str, header: str) -> str:

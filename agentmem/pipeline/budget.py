@@ -98,7 +98,7 @@ def fill_budget(
         _take(result, candidate, token_budget, size, separator if result.kept else 0)
     for candidate in ranked:
         if candidate.id not in result.fates:
-            _leave(result, candidate, "limit", 0, f"cut: {k} hits were asked for")
+            _leave(result, candidate, "limit", 0, f"cut: k is {k}")
     result.context = render([need(c.row, "row") for c in result.kept])
     _shrink(result, token_budget, count_tokens)
     return result

@@ -75,7 +75,7 @@ async def test_explain_tells_the_fate_of_each_candidate(memory: Memory) -> None:
     fates = result.trace.explanations or ()
     assert len(fates) == 12
     assert [f.reason for f in fates if f.kept] == [f"kept as [{n}]" for n in range(1, 5)]
-    assert all("4 hits were asked for" in f.reason for f in fates if not f.kept)
+    assert all("k is 4" in f.reason for f in fates if not f.kept)
     assert (await memory.search("tide")).trace.explanations is None
 
 
