@@ -15,7 +15,10 @@ from benchmarks._suite import Case
 mpl.use("svg")
 
 _SIZE = (8.2, 4.2)
-_COLOURS = ("#2f6690", "#d1603d", "#4d9078", "#8a5a83", "#c9a227", "#5b6770", "#a23b5a", "#7fb069")
+_COLOURS = (
+    "#2f6690", "#d1603d", "#4d9078", "#8a5a83", "#c9a227", "#5b6770",
+    "#a23b5a", "#7fb069", "#1d3557", "#e9a17c", "#b5c9c3", "#3d3a4b",
+)  # fmt: skip
 _PARAMETERS: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -46,9 +49,9 @@ def _quality_against_latency(cases: Sequence[Case], values: Values) -> str | Non
     figure, axes = _axes("Quality against latency", "median milliseconds of a search", "nDCG@10")
     for place, case in enumerate(shown):
         x, y = values[case.id]["p50_ms"], values[case.id]["ndcg@10"]
-        axes.scatter([x], [y], s=60, color=_colour(place), zorder=3)
-        axes.annotate(case.id, (x, y), xytext=(7, 4), textcoords="offset points", fontsize=9)
-    axes.set_xlim(left=0, right=max(values[c.id]["p50_ms"] for c in shown) * 1.25)
+        axes.scatter([x], [y], s=60, color=_colour(place), zorder=3, label=case.id)
+    axes.set_xlim(left=0)
+    figure.legend(loc="outside right upper")
     return _svg(figure)
 
 

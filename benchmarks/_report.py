@@ -41,8 +41,8 @@ th, td { padding: .32rem .6rem; border-bottom: 1px solid var(--line); text-align
   font-variant-numeric: tabular-nums; } th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; }
 td.OK { color: var(--good); } td.near { color: var(--near); } td.FAIL { color: var(--bad);
-  font-weight: 700; } figure { margin: 1rem 0; } figure, div { overflow-x: auto; } figure svg { max-width: 100%;
-  height: auto; }
+  font-weight: 700; } figure { margin: 1rem 0; } figure, div { overflow-x: auto; }
+figure svg { max-width: 100%; height: auto; }
 """
 
 Table = tuple[str, list[str], list[list[str]]]
