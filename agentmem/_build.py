@@ -10,6 +10,7 @@ from agentmem._chunking import Chunker, SentenceChunker, WholeChunker
 from agentmem._clock import Clock
 from agentmem._in_database import DatabaseEmbedder, in_database
 from agentmem._ingest import Ingest
+from agentmem._search_log import SearchLog
 from agentmem._telemetry import Telemetry, find_telemetry
 from agentmem._types import Progress, ProgressCallback
 from agentmem.backends import make_backend
@@ -55,6 +56,7 @@ class Parts:
     ingest: Ingest
     pipeline: Pipeline
     telemetry: Telemetry
+    search_log: SearchLog | None
     owned: tuple[Embedder | Reranker, ...]
 
     async def close(self) -> None:
@@ -116,6 +118,7 @@ async def build(
         ingest=ingest,
         pipeline=pipeline,
         telemetry=telemetry,
+        search_log=None if settings.search_log is None else SearchLog(settings.search_log),
         owned=tuple(m for m in (embedder, reranker) if m is not None and m not in given),
     )
 

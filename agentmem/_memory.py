@@ -215,12 +215,15 @@ class Memory(MovingMemory, UpkeepMemory):
         async with self._using() as parts:
             try:
                 async with asyncio.timeout(deadline):
-                    return await parts.pipeline.run(request)
+                    result = await parts.pipeline.run(request)
             except TimeoutError as error:
                 raise DeadlineExceededError(
                     f"the search did not finish within {deadline} s; allow more time, or lower "
                     "pool or fused"
                 ) from error
+            if parts.search_log is not None:
+                await parts.search_log.add(request, result)
+            return result
 
     @watched
     async def forget(

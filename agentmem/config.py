@@ -100,6 +100,10 @@ class Settings(BaseSettings):
     chunker: Literal["sentences", "whole"] = Field(
         default="sentences", description="'sentences' packs sentences, 'whole' cuts nothing"
     )
+    search_log: Path | None = Field(
+        default=None,
+        description="file to which each search is appended, with its question; for agentmem eval",
+    )
     telemetry: bool = Field(
         default=True, description="spans and measurements, where opentelemetry-api is installed"
     )

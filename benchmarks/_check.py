@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from agentmem.evaluation._page import number
 from benchmarks._results import Results, all_values, measured
 from benchmarks._suite import Expected, Verdict
 
@@ -65,14 +66,3 @@ def wanted(expected: Expected) -> str:
     """Return an expected value as it is shown."""
     tolerance = f" ± {number(expected.tolerance)}" if expected.tolerance else ""
     return f"{_SIGNS[expected.bound]}{number(expected.value)}{tolerance}"
-
-
-def number(value: float) -> str:
-    """Return a number with as many digits as say something."""
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    if abs(value) >= 10:
-        return f"{value:.1f}"
-    return f"{value:.3f}"

@@ -7,8 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from benchmarks._check import Row, number, rows_of, wanted
-from benchmarks._measures import Difference, by_query, compare
+from agentmem.evaluation import Difference, by_query, compare
+from agentmem.evaluation._page import Table, html_table, number, page
+from benchmarks._check import Row, rows_of, wanted
 from benchmarks._plots import plots_of
 from benchmarks._results import Results, all_values
 from benchmarks._suite import Case
@@ -26,27 +27,6 @@ _NAMES = {
     "rss_mb": "memory, MB",
     "disk_bytes_per_row": "disk, bytes/row",
 }
-_STYLE = """
-:root { --ink: #1c2126; --soft: #5d6770; --paper: #fdfdfc; --line: #dfe3e6; --good: #1a7f4b;
-  --bad: #b3261e; --near: #8a6100; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --soft: #9aa4ad; --paper: #16191c;
-  --line: #30363c; --good: #55c98a; --bad: #ff8a80; --near: #e0b252; } figure { background: #fff;
-  border-radius: 6px; } }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 74rem; margin: 2.5rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { margin-top: 3rem; font-size: 1.3rem; }
-h3 { margin-top: 1.8rem; font-size: 1.05rem; } .soft { color: var(--soft); }
-table { border-collapse: collapse; margin: .8rem 0 1.4rem; font-size: .85rem; width: 100%; }
-th, td { padding: .32rem .6rem; border-bottom: 1px solid var(--line); text-align: right;
-  font-variant-numeric: tabular-nums; } th { color: var(--soft); font-weight: 600; }
-th:first-child, td:first-child { text-align: left; }
-td.OK { color: var(--good); } td.near { color: var(--near); } td.FAIL { color: var(--bad);
-  font-weight: 700; } figure { margin: 1rem 0; } figure, div { overflow-x: auto; }
-figure svg { max-width: 100%; height: auto; }
-"""
-
-Table = tuple[str, list[str], list[list[str]]]
-"""Title, headers, rows."""
 
 
 def write_report(
@@ -182,36 +162,14 @@ def _errors(results: Results, run: str) -> Table:
 
 
 def _page(results: Results, runs: Sequence[str]) -> str:
-    parts = [
-        '<!doctype html><html lang="en"><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>agentmem: measurements</title><style>{_STYLE}</style>",
-        "<h1>agentmem: measurements</h1>",
-    ]
+    parts = []
     for run in runs:
         about = results.about(run)
         parts.append(f"<h2>{escape(about['title'])}</h2>")
         parts.append(f'<p class="soft">{escape(_about(about))}</p>')
-        parts += [f"<figure>{svg}</figure>" for svg in plots_of(results, run)]
-        parts += [_html_table(table) for table in tables_of(results, run)]
-    return "\n".join(parts) + "\n</html>\n"
-
-
-def _html_table(table: Table) -> str:
-    title, headers, rows = table
-    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
-    body = "".join(
-        "<tr>"
-        + "".join(_cell(value, header) for value, header in zip(row, headers, strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    return f"<h3>{escape(title)}</h3><div><table><tr>{head}</tr>{body}</table></div>"
-
-
-def _cell(value: str, header: str) -> str:
-    style = f' class="{value.split()[0]}"' if header == "verdict" and value else ""
-    return f"<td{style}>{escape(value)}</td>"
+        parts += plots_of(results, run)
+        parts += [html_table(table) for table in tables_of(results, run)]
+    return page("agentmem: measurements", parts)
 
 
 def _markdown(results: Results, runs: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 import duckdb
 
+from agentmem.evaluation import measures_of
 from benchmarks._machine import machine, versions
-from benchmarks._measures import measures_of
 from benchmarks._suite import Case, ratio_of
 
 _SCHEMA = """

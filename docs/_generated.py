@@ -145,6 +145,7 @@ def reference_pages() -> dict[str, str]:
     pages = {
         "reference/memory.md": _page("Memory", ["agentmem.Memory", "agentmem.Settings"]),
         "reference/models.md": _page("Models", ["agentmem.models.base"]),
+        "reference/evaluation.md": _page("Evaluation", ["agentmem.evaluation"]),
         "reference/pipeline.md": _page("Pipeline", ["agentmem.pipeline"]),
         "reference/integrations.md": _page("Integrations", _integrations()),
     }

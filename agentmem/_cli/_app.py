@@ -8,6 +8,7 @@ import typer
 
 from agentmem import __version__
 from agentmem._cli._console import errors
+from agentmem._cli._eval import app as evaluation
 from agentmem._cli._mcp import add_commands as mcp
 from agentmem._cli._memory import add_commands as documents
 from agentmem._cli._moving import add_commands as moving
@@ -24,6 +25,7 @@ documents(app)
 moving(app)
 mcp(app)
 upkeep(app)
+app.add_typer(evaluation, name="eval")
 app.add_typer(oracle, name="oracle")
 
 

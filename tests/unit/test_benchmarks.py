@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from agentmem.evaluation import by_query, compare, measures_of
+from agentmem.evaluation._page import number
 from benchmarks.__main__ import app
-from benchmarks._check import number
 from benchmarks._datasets import DataError
-from benchmarks._measures import by_query, compare, measures_of
 from benchmarks._results import Results, measured
 from benchmarks._suite import Expected, load_suite, ratio_of, suite_names
 from benchmarks.systems import find_system, system_names

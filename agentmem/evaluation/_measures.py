@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import ir_measures
@@ -19,8 +19,8 @@ MEASURES = {
     "mrr": RR,
     "ndcg@10": nDCG @ 10,
 }
-Ranked = Sequence[tuple[str, Sequence[str], Sequence[str]]]
-"""(query, documents best first, relevant documents)."""
+Ranked = Sequence[tuple[str, Sequence[str], Sequence[str] | Mapping[str, int]]]
+"""(query, documents best first, relevant documents, with grades where they differ)."""
 
 _RESAMPLES = 4_999
 _SEED = 1
@@ -42,7 +42,9 @@ def by_query(rows: Ranked, name: str) -> dict[str, float]:
 
 def _as_run(rows: Ranked) -> tuple[list[ir_measures.Qrel], list[ir_measures.ScoredDoc]]:
     judgements = [
-        ir_measures.Qrel(query, document, 1) for query, _, relevant in rows for document in relevant
+        ir_measures.Qrel(query, document, grade)
+        for query, _, relevant in rows
+        for document, grade in _graded(relevant).items()
     ]
     run = [
         ir_measures.ScoredDoc(query, document, float(-place))
@@ -50,6 +52,10 @@ def _as_run(rows: Ranked) -> tuple[list[ir_measures.Qrel], list[ir_measures.Scor
         for place, document in enumerate(documents)
     ]
     return judgements, run
+
+
+def _graded(relevant: Sequence[str] | Mapping[str, int]) -> Mapping[str, int]:
+    return relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1)
 
 
 @dataclass(frozen=True, slots=True)
