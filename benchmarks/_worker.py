@@ -45,12 +45,12 @@ async def run_case(job: dict[str, Any]) -> dict[str, Any]:
             facts["share_of_embedding"] = facts["rows_per_s"] / bare
         facts["disk_bytes_per_row"] = _size(folder) / material.count
         times = await _timed(system, material.questions, case.k)
-        facts["rss_mb"] = _resident()
+        facts["rss_mb"] = _memory("VmRSS")
         rankings = await _ranked(system, material.questions)
     finally:
         await system.close()
         await material.embedder.close()
-    facts["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    facts["peak_mb"] = _memory("VmHWM")
     return {"facts": facts, "times": times, "rankings": rankings}
 
 
@@ -142,12 +142,12 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _resident() -> float:
-    """Return the resident memory of this process in MiB."""
+def _memory(name: str) -> float:
+    """Return resident memory of this process in MiB, now (VmRSS) or at most (VmHWM)."""
     status = Path("/proc/self/status")
     if not status.exists():  # not Linux: the peak is the nearest that can be asked for
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    line = next(row for row in status.read_text().splitlines() if row.startswith("VmRSS"))
+    line = next(row for row in status.read_text().splitlines() if row.startswith(name))
     return int(line.split()[1]) / 1024
 
 
