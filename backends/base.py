@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from agentmem._filters import Filter
 from agentmem._types import Scan, WriteStatus
-from agentmem.errors import (
-    CapabilityError,
-)
+from agentmem.backends._expiry import NewExpiry
+from agentmem.errors import CapabilityError
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -532,6 +531,10 @@ class Backend(ABC):
         ConflictError
             A live document has the same identity as one to be restored; nothing is changed.
         """
+
+    @abstractmethod
+    async def set_expiry(self, tenant: str, changes: Sequence[NewExpiry]) -> list[bool]:
+        """Change when versions expire, and return for each whether it still was a live head."""
 
     @abstractmethod
     async def totals(self, tenant: str, now: Micros) -> Totals:

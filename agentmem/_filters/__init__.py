@@ -12,7 +12,17 @@ from __future__ import annotations
 
 from agentmem._filters.evaluate import evaluate
 from agentmem._filters.parse import parse_filter, to_json
-from agentmem._filters.tree import COLUMNS, And, Comparison, F, Filter, Not, Operator, Or
+from agentmem._filters.tree import (
+    COLUMNS,
+    And,
+    Comparison,
+    F,
+    Filter,
+    Not,
+    Operator,
+    Or,
+    columns_of,
+)
 from agentmem._filters.values import (
     canonical_json,
     check_metadata,
@@ -32,6 +42,7 @@ __all__ = [
     "Or",
     "canonical_json",
     "check_metadata",
+    "columns_of",
     "decode_metadata",
     "encode_metadata",
     "evaluate",

@@ -241,6 +241,16 @@ class F:
         return f"F({self._field!r})"
 
 
+def columns_of(tree: Filter) -> frozenset[str]:
+    """Return the document's own fields that a filter looks at."""
+    if isinstance(tree, (And, Or)):
+        return frozenset().union(*map(columns_of, tree.parts))
+    if isinstance(tree, Not):
+        return columns_of(tree.part)
+    column = tree.column if isinstance(tree, Comparison) else None
+    return frozenset() if column is None else frozenset({column})
+
+
 def check_field(field: object) -> str:
     """Return `field` when it can be a field.
 

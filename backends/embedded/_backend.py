@@ -13,6 +13,7 @@ import apsw
 
 from agentmem._types import Scan
 from agentmem.backends._chain import what_went
+from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
@@ -55,7 +56,7 @@ from agentmem.backends.embedded._schema import check_model, check_schema, migrat
 from agentmem.backends.embedded._search import Searcher, hydrate
 from agentmem.backends.embedded._text_index import TextIndex
 from agentmem.backends.embedded._where import WhereCache
-from agentmem.backends.embedded._writing import find_heads, write_batch
+from agentmem.backends.embedded._writing import find_heads, set_expiry, write_batch
 from agentmem.errors import AgentMemError, NotOpenError, StoreAccessError
 
 T = TypeVar("T")
@@ -247,6 +248,12 @@ class EmbeddedBackend(Backend):
         """See `Backend.restore`."""
         return await self._open_database.write(
             "restore documents", lambda c: _selecting.restore_rows(c, selection)
+        )
+
+    async def set_expiry(self, tenant: str, changes: Sequence[NewExpiry]) -> list[bool]:
+        """See `Backend.set_expiry`."""
+        return await self._open_database.write(
+            "change the expiry of documents", lambda c: set_expiry(c, tenant, changes)
         )
 
     async def totals(self, tenant: str, now: Micros) -> Totals:

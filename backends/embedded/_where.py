@@ -1,7 +1,8 @@
 """Evaluates `where` filters over many rows, and remembers the answers.
 
-A version's metadata and columns never change once written, so an answer stays right for ever: a
-filter that was seen before costs only a look at the versions written since.
+A version's metadata and columns never change once written, but for its expiry, so an answer stays
+right for ever: a filter that was seen before costs only a look at the versions written since. A
+filter on the expiry is answered anew each time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem._filters import Filter, canonical_json, to_json
+from agentmem._filters import Filter, canonical_json, columns_of, to_json
 from agentmem.backends.embedded._filters import compile_filter
 from agentmem.backends.embedded._resident import Mask, Snapshot
 
@@ -52,6 +53,8 @@ class WhereCache:
             self._answers.clear()
 
     def _answer(self, connection: apsw.Connection, where: Filter) -> Mask:
+        if "expires_at" in columns_of(where):
+            return _extended(connection, where, np.zeros(0, dtype=np.bool_))
         name = canonical_json(to_json(where))
         with self._lock:
             answer = self._answers.pop(name, np.zeros(0, dtype=np.bool_))

@@ -8,6 +8,7 @@ import apsw
 
 from agentmem._filters import canonical_json, encode_metadata
 from agentmem._types import WriteStatus
+from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._versions import StoredWindow, document_id, succeed
 from agentmem.backends.base import (
     ChunkToWrite,
@@ -27,6 +28,12 @@ _HEAD = """
 SELECT version_row, document_id, version, fingerprint, first_created_at, expires_at,
        (SELECT COUNT(*) FROM chunks WHERE chunks.version_row = documents.version_row)
 FROM documents WHERE scope_id = ?1 AND identity = ?2 AND is_head = 1 AND deleted_at IS NULL
+"""
+_SET_EXPIRY = """
+UPDATE documents SET expires_at = ?1, fingerprint = ?2, change = ?3
+WHERE document_id = ?4 AND version = ?5 AND fingerprint = ?6
+  AND is_head = 1 AND deleted_at IS NULL
+  AND scope_id IN (SELECT scope_id FROM scopes WHERE tenant = ?7)
 """
 _INSERT_VERSION = """
 INSERT INTO documents (
@@ -68,6 +75,24 @@ def write_batch(
     """Store `documents` and return what became of each, in order."""
     change = advance(connection, "change")
     return [_write_one(connection, tenant, document, change) for document in documents]
+
+
+def set_expiry(
+    connection: apsw.Connection, tenant: str, changes: Sequence[NewExpiry]
+) -> list[bool]:
+    """Change when live heads expire, and return for each whether it was one."""
+    change = advance(connection, "change")
+    done = []
+    for new in changes:
+        connection.execute(
+            _SET_EXPIRY,
+            (
+                new.expires_at, new.fingerprint, change,
+                new.document_id, new.version, new.before, tenant,
+            ),
+        )  # fmt: skip
+        done.append(connection.changes() == 1)
+    return done
 
 
 def _write_one(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentmem.backends._chain import to_receipt, what_went
+from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
@@ -42,7 +43,7 @@ from agentmem.backends.oracle._search import (
     search_statement,
 )
 from agentmem.backends.oracle._target import Target
-from agentmem.backends.oracle._writing import find_heads, write_batch
+from agentmem.backends.oracle._writing import find_heads, set_expiry, write_batch
 from agentmem.errors import NotOpenError
 
 # A purge deletes rows. What the database keeps of them elsewhere is beyond what an application
@@ -262,6 +263,14 @@ class OracleBackend(Backend):
             return await _selecting.restore_rows(transaction, selection)
 
         return await self._database.write("restore documents", job, repeatable=False)
+
+    async def set_expiry(self, tenant: str, changes: Sequence[NewExpiry]) -> list[bool]:
+        """See `Backend.set_expiry`."""
+
+        async def job(transaction: Transaction) -> list[bool]:
+            return await set_expiry(transaction, tenant, changes)
+
+        return await self._database.write("change the expiry of documents", job, repeatable=False)
 
     async def totals(self, tenant: str, now: Micros) -> Totals:
         """See `Backend.totals`."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentmem._types import WriteStatus
+from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._rules import searchable_text
 from agentmem.backends._versions import StoredWindow, chunk_id, document_id, succeed
 from agentmem.backends.base import DocumentToWrite, Head, Identity, Micros, Written
@@ -57,6 +58,13 @@ _SHORTEN = """UPDATE {table} SET visible_until = :visible_until, as_of_until = :
 WHERE tenant_id = :tenant AND document_id = :document_id AND version = :version"""
 _SHORTEN_DOCUMENT = _SHORTEN.format(table="mem_documents")
 _SHORTEN_CHUNKS = _SHORTEN.format(table="mem_chunks")
+
+_SET_EXPIRY = """UPDATE mem_documents SET expires_at = :expires_at, fingerprint = :fingerprint
+WHERE tenant_id = :tenant AND document_id = :document_id AND version = :version
+  AND fingerprint = :before AND is_head = 1 AND deleted_at IS NULL"""
+
+_SET_CHUNK_EXPIRY = """UPDATE mem_chunks SET expires_at = :expires_at
+WHERE tenant_id = :tenant AND document_id = :document_id AND version = :version"""
 
 _SHARED_COLUMNS = (
     "tenant_id", "document_id", "version", "user_id", "collection", "doc_key", "title",
@@ -384,3 +392,26 @@ async def write_batch(
     await transaction.executemany(INSERT_DOCUMENT, with_short_texts(batch.document_rows()))
     await transaction.executemany(INSERT_CHUNK, with_short_texts(batch.chunk_rows()))
     return written
+
+
+async def set_expiry(
+    transaction: Transaction, tenant: str, changes: Sequence[NewExpiry]
+) -> list[bool]:
+    """Change when live heads expire, and return for each whether it was one."""
+    rows: list[Binds] = [
+        {
+            "tenant": tenant,
+            "document_id": new.document_id,
+            "version": new.version,
+            "expires_at": time_bind(new.expires_at),
+        }
+        for new in changes
+    ]
+    heads: list[Binds] = [
+        {**row, "before": new.before, "fingerprint": new.fingerprint}
+        for row, new in zip(rows, changes, strict=True)
+    ]
+    done = [count == 1 for count in await transaction.executemany(_SET_EXPIRY, heads)]
+    changed = [row for row, is_head in zip(rows, done, strict=True) if is_head]
+    await transaction.executemany(_SET_CHUNK_EXPIRY, changed)
+    return done

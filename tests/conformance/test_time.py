@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from agentmem import InvalidInputError, Memory
+from agentmem import F, InvalidInputError, Memory
 from tests.support import START, SetClock, texts
 
 JAN, FEB, MAR, APR = (datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2, 3, 4))
@@ -138,3 +138,48 @@ async def test_list_and_count_as_of(memory: Memory, clock: SetClock) -> None:
     assert [(d.content, d.version) for d in page.documents] == [("one", 1)]
     assert await memory.count(as_of=FEB) == 1
     assert await memory.count() == 2
+
+
+async def test_expiry_moves_without_a_new_version(memory: Memory, clock: SetClock) -> None:
+    written = await memory.write("code one", key="k", expires_at=clock.now + timedelta(hours=1))
+    name = written.ids[0]
+    later = clock.now + timedelta(hours=3)
+    assert await memory.set_expiry([name, "nothing", name], later) == (name,)
+    clock.forward(hours=2)
+    for found in (await memory.get(name), (await memory.list()).documents[0]):
+        assert found is not None
+        assert (found.version, found.expires_at) == (1, later)
+    assert await answers(memory, None) == [["code one"]]
+    assert await memory.count(where=F("expires_at") == later) == 1
+    again = await memory.write("code one", key="k", expires_at=later)
+    assert again.documents[0].status == "unchanged"
+    clock.forward(hours=1)
+    assert await answers(memory, None) == [[]]
+    assert await memory.set_expiry(name, None) == ()
+    assert (await memory.verify()).ok
+
+
+async def test_expiry_can_be_taken_away(memory: Memory, clock: SetClock) -> None:
+    written = await memory.write("code one", key="k", expires_at=clock.now + timedelta(hours=1))
+    assert await memory.set_expiry(written.ids, None) == written.ids
+    clock.forward(days=9)
+    assert await answers(memory, None) == [["code one"]]
+
+
+async def test_expiry_of_another_user_or_a_forgotten_document_stays(
+    memory: Memory, clock: SetClock
+) -> None:
+    hers = (await memory.write("code one", user_id="ada")).ids[0]
+    gone = (await memory.write("code two")).ids[0]
+    await memory.forget(gone)
+    later = clock.now + timedelta(hours=1)
+    assert await memory.set_expiry([hers, gone], later, user_id="bob") == ()
+    assert await memory.set_expiry(hers, later, user_id="ada") == (hers,)
+
+
+async def test_expiry_in_the_past_is_refused(memory: Memory, clock: SetClock) -> None:
+    name = (await memory.write("code one")).ids[0]
+    with pytest.raises(InvalidInputError, match=r"not in the future; use forget"):
+        await memory.set_expiry(name, clock.now)
+    with pytest.raises(InvalidInputError, match="without a time zone"):
+        await memory.set_expiry(name, datetime(2030, 1, 1))

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from agentmem import (
 )
 from agentmem.backends.embedded import _connection, _proof
 from agentmem.backends.embedded._schema import SCHEMA_VERSION
-from tests.support import WordEmbedder, texts
+from tests.support import SetClock, WordEmbedder, texts
 
 
 def open_at(folder: Path, **arguments: Any) -> Memory:
@@ -377,3 +378,15 @@ async def test_an_older_schema_is_brought_up_to_date(filled: Path, version: int)
         assert await memory.count() == 300
         assert (await memory.forget(where=F("half") == 1)).receipt is not None
         assert (await memory.verify()).ok
+
+
+async def test_a_filter_on_the_expiry_sees_a_new_one(tmp_path: Path, clock: SetClock) -> None:
+    """With more rows than are looked at one by one, so that answers of filters are remembered."""
+    soon, later = clock.now + timedelta(hours=1), clock.now + timedelta(days=1)
+    async with Memory(tmp_path / "m", embedder=WordEmbedder(), clock=clock) as memory:
+        written = await memory.write([f"code {n}" for n in range(2_100)], expires_at=soon)
+        where = F("expires_at") == soon
+        assert (await memory.search("code 7", where=where)).hits
+        await memory.set_expiry(written.ids, later)
+        assert (await memory.search("code 7", where=where)).hits == ()
+        assert (await memory.search("code 7", where=F("expires_at") == later)).hits
