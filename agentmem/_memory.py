@@ -23,6 +23,7 @@ from agentmem._arguments import (
 )
 from agentmem._clock import to_micros
 from agentmem._memory_moving import MovingMemory
+from agentmem._memory_stepwise import StepwiseMemory
 from agentmem._memory_upkeep import UpkeepMemory
 from agentmem._telemetry import watched
 from agentmem._types import (
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from agentmem._ingest import WriteInput
 
 
-class Memory(MovingMemory, UpkeepMemory):
+class Memory(StepwiseMemory, MovingMemory, UpkeepMemory):
     """A memory for agents: write, search, forget.
 
     The constructor does nothing but look at its arguments. Open the memory with ``async with`` or

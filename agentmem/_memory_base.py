@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -128,6 +129,10 @@ class MemoryBase:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop that opened the memory and on which it must be used."""
         return self._lifecycle.loop
+
+    def now(self) -> datetime:
+        """Return the time by the memory's clock, in UTC."""
+        return self._clock()
 
     @property
     def _telemetry(self) -> Telemetry | None:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from agentmem.pipeline._run import Pipeline
+from agentmem.pipeline._run import Pipeline, Search
 from agentmem.pipeline._stage import SearchRequest, SearchState, Stage, need
 from agentmem.pipeline.budget import Budget
 from agentmem.pipeline.candidates import CandidatesStage
@@ -26,6 +26,7 @@ __all__ = [
     "Pipeline",
     "RerankStage",
     "ScopeStage",
+    "Search",
     "SearchRequest",
     "SearchState",
     "Stage",

@@ -71,14 +71,67 @@ class Pipeline:
 
     async def run(self, request: SearchRequest) -> SearchResult:
         """Run one search through all stages."""
-        state = SearchState(request=request)
-        traces = []
-        for stage in self._stages:
+        search = self.begin(request)
+        await search.advance()
+        return search.result()
+
+    def begin(self, request: SearchRequest) -> Search:
+        """Return a search that has not passed any stage yet."""
+        return Search(self._stages, self._watch, request)
+
+    def __str__(self) -> str:
+        """Return a line for each stage: where it runs, what it needs and adds, its settings."""
+        return "\n".join(_line(number, stage) for number, stage in enumerate(self._stages, 1))
+
+
+class Search:
+    """One search on its way through the stages. `Pipeline.begin` makes it.
+
+    Attributes
+    ----------
+    state
+        What the stages passed so far have found.
+    """
+
+    def __init__(self, stages: Sequence[Stage], watch: Watch, request: SearchRequest) -> None:
+        self.state = SearchState(request=request)
+        self._stages = stages
+        self._watch = watch
+        self._traces: list[StageTrace] = []
+
+    async def advance(self, through: str | None = None) -> None:
+        """Run the stages up to and with the one called `through`, or all of them.
+
+        Stages that were passed already do not run again. A stage that failed or was cancelled was
+        not passed.
+
+        Raises
+        ------
+        PipelineError
+            There is no stage of that name.
+        """
+        names = [stage.name for stage in self._stages]
+        if through is not None and through not in names:
+            raise PipelineError(
+                f"there is no stage {through!r} to go through; the stages are {', '.join(names)}"
+            )
+        last = len(names) if through is None else names.index(through) + 1
+        for stage in self._stages[len(self._traces) : last]:
             with self._watch(stage.name) as tell:
-                trace = await _timed(stage, state)
-                _check_added(stage, state)
+                trace = await _timed(stage, self.state)
+                _check_added(stage, self.state)
                 tell(trace)
-            traces.append(trace)
+            self._traces.append(trace)
+
+    def result(self) -> SearchResult:
+        """Return what was found.
+
+        Raises
+        ------
+        PipelineError
+            Not all stages were passed.
+        """
+        state = self.state
         return SearchResult(
             hits=tuple(need(state.hits, "hits")),
             context=need(state.context, "context"),
@@ -87,15 +140,11 @@ class Pipeline:
             left_out=tuple(state.left_out),
             plan=need(state.plan, "plan"),
             trace=Trace(
-                stages=tuple(traces),
+                stages=tuple(self._traces),
                 explanations=None if state.explanations is None else tuple(state.explanations),
             ),
             degraded=tuple(state.degraded),
         )
-
-    def __str__(self) -> str:
-        """Return a line for each stage: where it runs, what it needs and adds, its settings."""
-        return "\n".join(_line(number, stage) for number, stage in enumerate(self._stages, 1))
 
 
 def _unwatched(name: str) -> AbstractContextManager[Callable[[StageTrace], object]]:

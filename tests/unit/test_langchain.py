@@ -14,6 +14,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import agentmem
 from agentmem import F, Memory, WrongLoopError
+from agentmem.integrations.home import THREAD_NAME
 from agentmem.integrations.langchain import AgentMemRetriever
 from tests.support import WordEmbedder
 
@@ -99,7 +100,7 @@ async def test_an_open_memory(tmp_path: Path) -> None:
         await memory.write(TEXTS)
         retriever = AgentMemRetriever(memory=memory, k=1)
         assert (await retriever.ainvoke("kettle"))[0].page_content == "the kettle boils"
-        with pytest.raises(WrongLoopError, match="use ainvoke"):
+        with pytest.raises(WrongLoopError, match="use the asynchronous method"):
             retriever.invoke("kettle")
         found: list[Document] = await asyncio.to_thread(retriever.invoke, "kettle")
         assert found[0].page_content == "the kettle boils"
@@ -116,4 +117,4 @@ def test_a_memory_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None
     (tmp_path / "file").write_text("x")
     with pytest.raises(agentmem.StoreAccessError):
         AgentMemRetriever(url=str(tmp_path / "file")).invoke("x")
-    assert not [t for t in threading.enumerate() if t.name == "agentmem-langchain"]
+    assert not [t for t in threading.enumerate() if t.name == THREAD_NAME]
