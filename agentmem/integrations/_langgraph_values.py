@@ -160,23 +160,23 @@ def to_filter(conditions: Mapping[str, Any]) -> list[Filter]:
     for key, wanted in conditions.items():
         if not isinstance(key, str):
             raise FilterError(f"a filter has the key {key!r}; keys must be str")
-        found += _matching(f"value.{field_name(key)}", wanted)
+        found += _matching(f"value.{field_name(key)}", wanted, 1)
     return found
 
 
-def _matching(field: str, wanted: Any) -> list[Filter]:
+def _matching(field: str, wanted: Any, level: int) -> list[Filter]:
     if not isinstance(wanted, Mapping):
-        return [F(field) == filterable(wanted)]
+        return [Comparison(field, Operator.EQ, filterable(wanted, level))]
     if any(isinstance(key, str) and key.startswith("$") for key in wanted):
-        return [_operator(field, name, operand) for name, operand in wanted.items()]
+        return [_operator(field, name, operand, level) for name, operand in wanted.items()]
     # A part of an object: what is named must be there, whatever else there is.
-    parts = [F(f"{field}.{_OBJECT}") == True]  # noqa: E712 - builds a filter
+    parts: list[Filter] = [Comparison(f"{field}.{_OBJECT}", Operator.EQ, True)]
     for key, inner in wanted.items():
-        parts += _matching(f"{field}.{field_name(key)}", inner)
+        parts += _matching(f"{field}.{field_name(key)}", inner, level + 1)
     return parts
 
 
-def _operator(field: str, name: str, operand: Any) -> Filter:
+def _operator(field: str, name: str, operand: Any, level: int) -> Filter:
     operator = _OPERATORS.get(name)
     if operator is None:
         raise FilterError(
@@ -184,7 +184,7 @@ def _operator(field: str, name: str, operand: Any) -> Filter:
             path=f"{field}.{name}",
         )
     stored = operator in (Operator.EQ, Operator.NE)
-    return Comparison(field, operator, filterable(operand) if stored else operand)
+    return Comparison(field, operator, filterable(operand, level) if stored else operand)
 
 
 def in_namespace(labels: Sequence[str], *, any_label: str | None = None) -> list[Filter]:

@@ -1,0 +1,833 @@
+"""The store for LangGraph, on every engine: what LangGraph's own stores do, and what ours adds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    InvalidNamespaceError,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchItem,
+    SearchOp,
+)
+
+from agentmem import (
+    CapabilityError,
+    ClosedError,
+    ConfigurationError,
+    FilterError,
+    InvalidInputError,
+    InvalidQueryError,
+    Memory,
+    Settings,
+    WrongLoopError,
+)
+from agentmem.integrations.home import MemoryHome
+from agentmem.integrations.langgraph_store import AgentMemStore
+from tests.support import MakeMemory, SetClock, WordEmbedder
+
+NS = ("test",)
+
+
+@pytest.fixture
+def store(memory: Memory) -> AgentMemStore:
+    """Return a store in a memory of each engine, for asynchronous use."""
+    return AgentMemStore(memory)
+
+
+@pytest.fixture
+def plain(clock: SetClock) -> Iterator[AgentMemStore]:
+    """Yield a store with a loop of its own, for synchronous use."""
+    with MemoryHome(url="local://:memory:", embedder=WordEmbedder(), clock=clock) as home:
+        yield AgentMemStore(home)
+
+
+async def put_all(store: BaseStore, values: dict[str, dict[str, Any]]) -> None:
+    await store.abatch([PutOp(NS, key, value) for key, value in values.items()])
+
+
+async def keys(store: BaseStore, namespace: tuple[str, ...] = NS, **named: Any) -> list[str]:
+    return [item.key for item in await store.asearch(namespace, **named)]
+
+
+# ----------------------------------------------------------------- items and batches
+
+
+async def test_put_get_update_delete(store: AgentMemStore, clock: SetClock) -> None:
+    first = clock.now
+    await store.aput(("docs", "a"), "k", {"title": "one"})
+    item = await store.aget(("docs", "a"), "k")
+    assert item == Item(
+        value={"title": "one"}, key="k", namespace=("docs", "a"), created_at=first, updated_at=first
+    )
+    clock.forward(minutes=1)
+    await store.aput(("docs", "a"), "k", {"title": "two"})
+    item = await store.aget(("docs", "a"), "k")
+    assert item is not None
+    assert (item.value, item.created_at, item.updated_at) == ({"title": "two"}, first, clock.now)
+    assert await store.aget(("docs",), "k") is None
+    await store.adelete(("docs", "a"), "k")
+    assert await store.aget(("docs", "a"), "k") is None
+    await store.adelete(("docs", "a"), "k")
+    clock.forward(minutes=1)
+    await store.aput(("docs", "a"), "k", {"title": "three"})
+    item = await store.aget(("docs", "a"), "k")
+    assert item is not None
+    assert item.created_at == clock.now
+
+
+async def test_the_same_value_again_is_an_update(store: AgentMemStore, clock: SetClock) -> None:
+    await store.aput(NS, "k", {"a": 1})
+    created = clock.now
+    clock.forward(seconds=1)
+    await store.aput(NS, "k", {"a": 1})
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert (item.created_at, item.updated_at) == (created, clock.now)
+
+
+def test_a_batch_gives_results_in_order_and_reads_what_was_before(plain: AgentMemStore) -> None:
+    plain.put(("t", "foo"), "k1", {"data": 1})
+    plain.put(("t", "bar"), "k2", {"data": 2})
+    results: list[Any] = plain.batch(
+        [
+            GetOp(("t", "foo"), "k1"),
+            PutOp(("t", "foo"), "k1", {"data": 5}),
+            SearchOp(("t",), filter={"data": 1}),
+            ListNamespacesOp(),
+            GetOp(("t",), "k3"),
+            PutOp(("t",), "k3", {"data": 3}),
+            GetOp(("t", "foo"), "k1"),
+        ]
+    )
+    assert [results[0].value, results[1], [i.key for i in results[2]]] == [
+        {"data": 1},
+        None,
+        ["k1"],
+    ]
+    assert results[3] == [("t", "bar"), ("t", "foo")]
+    assert results[4:6] == [None, None]
+    assert results[6] == results[0]
+    after = plain.get(("t", "foo"), "k1")
+    assert after is not None
+    assert after.value == {"data": 5}
+
+
+async def test_the_last_put_of_a_batch_wins(store: AgentMemStore) -> None:
+    await store.aput(NS, "gone", {"n": 0})
+    await store.abatch(
+        [
+            PutOp(NS, "a", {"n": 1}),
+            PutOp(NS, "a", {"n": 2}),
+            PutOp(NS, "b", {"n": 1}),
+            PutOp(NS, "b", None),
+            PutOp(NS, "c", None),
+            PutOp(NS, "c", {"n": 3}),
+            PutOp(NS, "gone", None),
+            PutOp(NS, "never", None),
+        ]
+    )
+    found = {item.key: item.value["n"] for item in await store.asearch(NS)}
+    assert found == {"a": 2, "c": 3}
+
+
+async def test_calls_made_together_are_done_in_their_order(store: AgentMemStore) -> None:
+    rounds = [store.aput(NS, "k", {"n": n}) if n % 3 else store.adelete(NS, "k") for n in range(8)]
+    await asyncio.gather(*rounds)
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert item.value == {"n": 7}
+
+
+VALUES: list[dict[str, Any]] = [
+    {},
+    {"a": None, "b": True, "c": 1, "d": 1.5, "e": "x", "f": [], "g": {}, "h": [1, [2, {"i": 3}]]},
+    {"": 1, "$eq": 2, "a.b": 3, "a b": 4, "日本": 5, "k" * 300: 6, "__object": 7, "value": 8},
+    {"big": 2**70, "small": -(2**70), "huge": 1e300, "tiny": 1e-300, "zero": 0.0, "one": 1.0},
+    {"nul": "a\0b", "surrogate": "\ud800", "emoji": "🦉", "blank": " ", "long": "tea " * 900},
+    {"deep": eval("[" * 60 + "1" + "]" * 60)},
+    {"datetime": {"$datetime": "2025-01-01T00:00:00+00:00"}},
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: next(iter(value), "empty")[:9])
+async def test_any_json_comes_back_as_it_was(store: AgentMemStore, value: dict[str, Any]) -> None:
+    await store.aput(NS, "k", value)
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert item.value == value
+    assert list(item.value) == list(value)
+    assert [type(v) for v in item.value.values()] == [type(v) for v in value.values()]
+    for name, part in value.items():
+        assert await keys(store, filter={name: {"$eq": part}}) == ["k"]
+        assert await keys(store, filter={name: {"$ne": part}}) == []
+        assert await keys(store, filter={name: {"$eq": "another"}}) == []
+
+
+async def test_values_are_copies(store: AgentMemStore) -> None:
+    value = {"tags": ["a"]}
+    await store.aput(NS, "k", value)
+    value["tags"].append("b")
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert item.value == {"tags": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": float("nan")}, {"a": float("inf")}, {1: "a"}, {"a": {2: 1}}, {"a": object()}]
+)
+async def test_what_is_no_json_is_refused_and_nothing_is_written(
+    store: AgentMemStore, value: dict[Any, Any]
+) -> None:
+    with pytest.raises(InvalidInputError, match=r"must be JSON|keys must be str"):
+        await store.abatch([PutOp(NS, "good", {"a": 1}), PutOp(NS, "bad", value)])
+    assert await store.asearch(NS) == []
+
+
+async def test_unknown_operations_are_refused(store: AgentMemStore) -> None:
+    operations: Any = [("get", "k")]
+    with pytest.raises(InvalidInputError, match="no operation tuple"):
+        await store.abatch(operations)
+    assert await store.abatch([]) == []
+
+
+# ----------------------------------------------------------------------- namespaces
+
+
+async def test_labels_are_compared_whole(store: AgentMemStore) -> None:
+    """Neither a longer label nor a separator inside of one makes two namespaces one."""
+    spaces = [
+        ("a", "b"), ("a", "bc"), ("a", "b", "c"), ("ab",), ("a/b",), ("a|b",), ("a:b", "c"),
+        ("a", "b:c"), ('a","b',), ("a%",), ("a_",), ("A", "b"), ("*", "b"), ("é",), ("e\u0301",),
+        ("x" * 5000,), ("x" * 5001,), (" ",),
+    ]  # fmt: skip
+    for number, space in enumerate(spaces):
+        await store.aput(space, "k", {"n": number})
+    for number, space in enumerate(spaces):
+        item = await store.aget(space, "k")
+        assert item is not None
+        assert (item.value, item.namespace) == ({"n": number}, space)
+        inside = [s for s in spaces if s[: len(space)] == space]
+        found = await store.asearch(space, limit=100)
+        assert sorted(i.namespace for i in found) == sorted(inside)
+    assert sorted(await store.alist_namespaces()) == sorted(spaces)
+    await store.adelete(("a", "b"), "k")
+    assert await store.aget(("a", "bc"), "k") is not None
+    assert await store.aget(("a", "b", "c"), "k") is not None
+
+
+async def test_keys_are_compared_whole(store: AgentMemStore) -> None:
+    names = [
+        "k",
+        "K",
+        "",
+        " ",
+        "a/b",
+        "a\0b",
+        "é",
+        "e\u0301",
+        "🦉",
+        "x" * 5000,
+        "x" * 5001,
+        "\ud800",
+    ]
+    await store.abatch([PutOp(NS, name, {"name": name}) for name in names])
+    for name in names:
+        item = await store.aget(NS, name)
+        assert item is not None
+        assert (item.key, item.value) == (name, {"name": name})
+    assert sorted(await keys(store, limit=100)) == sorted(names)
+
+
+async def test_bad_namespaces_are_refused(store: AgentMemStore) -> None:
+    bad: list[Any] = [(), ("a.b",), ("a", ""), ("langgraph", "a"), ("a\0",), (1,)]
+    for space in bad:
+        with pytest.raises(InvalidNamespaceError):
+            await store.aput(space, "k", {})
+    # As in LangGraph, operations in a batch may use what the methods reserve.
+    await store.abatch([PutOp(("langgraph", "a.b"), "k", {"a": 1})])
+    assert await store.aget(("langgraph", "a"), "k") is None
+    [item] = await store.abatch([GetOp(("langgraph", "a.b"), "k")])
+    assert isinstance(item, Item)
+    wrong: Any = (1, "a")
+    with pytest.raises(InvalidNamespaceError, match="labels and keys must be str"):
+        await store.abatch([PutOp(wrong, "k", {})])
+
+
+SPACES = [
+    ("a", "b", "c"), ("a", "b", "d", "e"), ("a", "b", "d", "i"), ("a", "b", "f"), ("a", "c", "f"),
+    ("b", "a", "f"), ("users", "123"), ("users", "456", "settings"), ("admin", "users", "789"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, SPACES),
+        ({"prefix": ("a", "b")}, SPACES[:4]),
+        ({"suffix": ("f",)}, SPACES[3:6]),
+        ({"prefix": ("a",), "suffix": ("f",)}, SPACES[3:5]),
+        ({"prefix": ("a", "b"), "max_depth": 3}, [("a", "b", "c"), ("a", "b", "d"), SPACES[3]]),
+        ({"max_depth": 1}, [("a",), ("admin",), ("b",), ("users",)]),
+        ({"prefix": ("a", "b"), "limit": 2}, SPACES[:2]),
+        ({"prefix": ("a", "b"), "offset": 2}, SPACES[2:4]),
+        ({"prefix": ("a", "*", "f")}, SPACES[3:5]),
+        ({"suffix": ("*", "f")}, SPACES[3:6]),
+        ({"prefix": ("*", "users"), "suffix": ("*", "settings")}, []),
+        ({"prefix": ("users", "123")}, [("users", "123")]),
+        ({"prefix": ("user",)}, []),
+        ({"suffix": ("a", "b", "c", "d")}, []),
+        ({"limit": 0}, []),
+    ],
+)
+async def test_list_namespaces(
+    store: AgentMemStore, asked: dict[str, Any], expected: list[tuple[str, ...]]
+) -> None:
+    await store.abatch([PutOp(space, "k", {"n": 1}) for space in (*SPACES, *SPACES)])
+    assert await store.alist_namespaces(**asked) == sorted(expected)
+
+
+async def test_a_namespace_ends_with_its_last_item(store: AgentMemStore, clock: SetClock) -> None:
+    await store.aput(("a",), "k", {})
+    await store.aput(("b",), "k", {}, ttl=1)
+    await store.aget(("c",), "k")
+    assert await store.alist_namespaces() == [("a",), ("b",)]
+    await store.adelete(("a",), "k")
+    clock.forward(minutes=2)
+    assert await store.alist_namespaces() == []
+
+
+async def test_an_unknown_way_to_match_is_refused(store: AgentMemStore) -> None:
+    await store.aput(("a",), "k", {})
+    condition: Any = MatchCondition("infix", ("a",))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="'prefix' or 'suffix', not 'infix'"):
+        await store.abatch([ListNamespacesOp((condition,))])
+
+
+# --------------------------------------------------------------------------- filters
+
+FILTERED: dict[str, dict[str, Any]] = {
+    "one": {"n": 1, "tag": "a", "list": [1, 2], "deep": {"x": 1, "y": {"z": "q"}}, "flag": True},
+    "nine": {"n": 9, "tag": "b", "list": [2, 1], "deep": {"x": 1}, "flag": False},
+    "ten": {"n": 10, "tag": "b", "list": [], "deep": {}, "flag": 1, "none": None},
+    "half": {"n": 9.5, "tag": "apple", "list": [1, 2, 3], "deep": [{"x": 1}]},
+    "text": {"n": "10", "tag": ["a"], "list": "[1, 2]"},
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"tag": "b"}, "nine ten"),
+        ({"tag": "b", "n": 9}, "nine"),
+        ({"n": {"$gte": 10}}, "ten"),
+        ({"n": {"$gt": 9}}, "half ten"),
+        ({"n": {"$lt": 10}}, "half nine one"),
+        ({"n": {"$lte": 9}}, "nine one"),
+        ({"n": {"$gt": 1, "$lt": 10}}, "half nine"),
+        ({"n": {"$gt": "1"}}, "text"),
+        ({"tag": {"$gt": "a"}}, "half nine ten"),
+        ({"n": {"$eq": 10.0}}, "ten"),
+        ({"n": {"$ne": 1}}, "half nine ten text"),
+        ({"list": [1, 2]}, "one"),
+        ({"list": {"$eq": [1, 2]}}, "one"),
+        ({"list": (2, 1)}, "nine"),
+        ({"list": []}, "ten"),
+        ({"tag": ["a"]}, "text"),
+        ({"deep": {"x": 1}}, "nine one"),
+        ({"deep": {"$eq": {"x": 1}}}, "nine"),
+        ({"deep": {"y": {"z": "q"}}}, "one"),
+        ({"deep": {"x": {"$gte": 1}, "y": {"z": {"$ne": "r"}}}}, "one"),
+        ({"deep": {}}, "nine one ten"),
+        ({"deep": {"$eq": {}}}, "ten"),
+        ({"deep": [{"x": 1}]}, "half"),
+        ({"flag": True}, "one"),
+        ({"flag": 1}, "ten"),
+        ({"none": None}, "ten"),
+        ({"none": {"$ne": None}}, "half nine one text"),
+        ({"missing": {"$ne": 1}}, "half nine one ten text"),
+        ({"missing": {"$lt": 1}}, ""),
+        ({"missing": "x"}, ""),
+        ({}, "half nine one ten text"),
+    ],
+)
+async def test_filters(store: AgentMemStore, asked: dict[str, Any], expected: str) -> None:
+    await put_all(store, FILTERED)
+    assert sorted(await keys(store, filter=asked)) == expected.split()
+    assert sorted(await keys(store, filter=asked, query="apple")) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"n": {"$in": [1]}}, r"'\$in' is no operator"),
+        ({"n": {"$gt": 1, "lt": 5}}, "'lt' is no operator"),
+        ({"n": {"$gt": [1]}}, "compares numbers, texts or datetimes"),
+        ({"n": float("nan")}, "no number of JSON"),
+        ({"n": object()}, "not object"),
+        ({1: 2}, "keys must be str"),
+    ],
+)
+async def test_bad_filters_are_refused(
+    store: AgentMemStore, asked: dict[Any, Any], message: str
+) -> None:
+    with pytest.raises(FilterError, match=message):
+        await store.asearch(NS, filter=asked)
+
+
+async def test_a_text_too_long_to_compare_with_is_refused(store: AgentMemStore) -> None:
+    text = "tea " * 9000
+    await store.aput(NS, "k", {"text": text})
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert item.value == {"text": text}
+    with pytest.raises(FilterError, match="more than 4,000 bytes; compare with a shorter one"):
+        await store.asearch(NS, filter={"text": text})
+    assert await keys(store, filter={"text": {"$gt": "tea"}}) == ["k"]
+
+
+async def test_what_fits_is_found_however_many_others_are_nearer(store: AgentMemStore) -> None:
+    near = {f"near{n}": {"text": "tea with milk", "ok": False} for n in range(150)}
+    far = {f"far{n}": {"text": f"gravel {n}", "ok": True} for n in range(5)}
+    await put_all(store, near | far)
+    found = await keys(store, query="tea with milk", filter={"ok": True}, limit=5)
+    assert sorted(found) == sorted(far)
+
+
+# --------------------------------------------------------------------------- queries
+
+
+async def test_a_query_ranks(store: AgentMemStore) -> None:
+    await put_all(
+        store,
+        {
+            "apple": {"text": "red apple", "color": "red"},
+            "car": {"text": "red car", "color": "red"},
+            "other": {"text": "green apple", "color": "green"},
+        },
+    )
+    found = await store.asearch(NS, query="red apple")
+    assert found[0].key == "apple"
+    assert isinstance(found[0], SearchItem)
+    scores = [item.score or 0.0 for item in found]
+    assert len(set(scores)) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert await keys(store, query="car", filter={"color": "red"}) == ["car", "apple"]
+    assert all(item.score is None for item in await store.asearch(NS))
+    await store.aput(NS, "apple", {"text": "about dogs"})
+    after = {item.key: item.score for item in await store.asearch(NS, query="red apple")}
+    assert (after["apple"] or 0.0) < scores[0]
+
+
+async def test_items_that_say_the_same_are_all_found(store: AgentMemStore) -> None:
+    await put_all(store, {f"k{n}": {"text": "the very same words " * 40} for n in range(5)})
+    assert len(await keys(store, query="very same words")) == 5
+
+
+async def test_queries_without_words(store: AgentMemStore) -> None:
+    await put_all(store, {"k": {"text": "test document"}})
+    for query in ("", "  ", None, "test " * 100, "test!@#$%^&*()"):
+        assert await keys(store, query=query) == ["k"]
+    with pytest.raises(InvalidQueryError, match="only punctuation"):
+        await store.asearch(NS, query="?!")
+
+
+async def test_index_says_what_a_query_finds(store: AgentMemStore) -> None:
+    value = {"title": "kettle", "body": "owl", "notes": [{"t": "reed"}, {"t": "gravel"}], "n": 7}
+    puts: list[tuple[str, Any]] = [
+        ("all", None), ("none", False), ("title", ["title"]), ("notes", ["notes[*].t"]),
+        ("last", ["notes[-1].t"]), ("missing", ["nothing"]), ("two", ["title", "body"]),
+    ]  # fmt: skip
+    for key, index in puts:
+        await store.aput(NS, key, value, index=index)
+
+    async def told(word: str) -> set[str]:
+        """Return the items of whose text the word is a part."""
+        found = await store.asearch(NS, query=word)
+        memory = store._home._memory
+        assert memory is not None
+        texts = {d.metadata["item"]: d.content for d in (await memory.list()).documents}
+        for item in found:
+            assert item.score is not None
+        has = {k for t, c in texts.items() for k in [t.split('"')[3]] if word in c}
+        return has & {item.key for item in found}
+
+    assert await told("kettle") == {"all", "title", "two"}
+    assert await told("owl") == {"all", "two"}
+    assert await told("reed") == {"all", "notes"}
+    assert await told("gravel") == {"all", "notes", "last"}
+    found = await keys(store, query="kettle")
+    assert not {"none", "missing"} & set(found)
+    assert len(await keys(store)) == 7
+    with pytest.raises(InvalidInputError, match="list of paths"):
+        await store.aput(NS, "k", value, index="title")  # type: ignore[arg-type]
+
+
+async def test_fields_are_the_default_of_index(memory: Memory) -> None:
+    store = AgentMemStore(memory, fields=["title", "key"])
+    await store.aput(NS, "a", {"title": "kettle", "body": "owl"})
+    await store.aput(NS, "b", {"body": "kettle"})
+    await store.aput(NS, "c", {"body": "kettle"}, index=["body"])
+    assert sorted(await keys(store, query="kettle")) == ["a", "c"]
+
+
+async def test_an_item_that_is_indexed_no_more_is_not_found(store: AgentMemStore) -> None:
+    await store.aput(NS, "k", {"text": "kettle"})
+    assert await keys(store, query="kettle") == ["k"]
+    await store.aput(NS, "k", {"text": "kettle"}, index=False)
+    assert await keys(store, query="kettle") == []
+    assert await keys(store) == ["k"]
+
+
+async def test_many_scripts(store: AgentMemStore) -> None:
+    texts = ["这是中文", "これは日本語です", "이건 한국어야", "Это русский", "यह रूसी है"]
+    await put_all(store, {text: {"text": text} for text in texts})
+    for text in texts:
+        assert (await keys(store, query=text))[0] == text
+
+
+# ----------------------------------------------------------------------------- pages
+
+
+async def test_pages_without_a_query_are_the_whole(store: AgentMemStore, clock: SetClock) -> None:
+    for number in range(23):
+        await store.aput(("t", str(number % 3)), f"k{number}", {"n": number})
+        clock.forward(seconds=1)
+    whole = await keys(store, ("t",), limit=100)
+    assert whole == [f"k{number}" for number in range(23)]
+    for size in (1, 4, 22, 23):
+        pages = [await keys(store, ("t",), limit=size, offset=o) for o in range(0, 23, size)]
+        assert list(chain(*pages)) == whole
+    assert await keys(store, ("t",), offset=23) == []
+    assert await keys(store, ("t",), limit=0) == []
+    await store.aput(("t", "0"), "k3", {"n": 3})
+    assert await keys(store, ("t",), limit=100) == whole
+
+
+async def test_pages_of_a_query_are_the_whole(store: AgentMemStore) -> None:
+    words = ["tea", "milk", "owl", "reed", "kettle"]
+    values = {
+        f"k{n}": {"text": f"{words[n % 5]} {words[n // 5 % 5]} {words[n // 25]} note {n}"}
+        for n in range(112)
+    }
+    await put_all(store, values)
+    whole = await keys(store, query="tea milk", limit=200)
+    assert sorted(whole) == sorted(values)
+    for size in (9, 50):
+        pages = [
+            await keys(store, query="tea milk", limit=size, offset=o) for o in range(0, 112, size)
+        ]
+        assert list(chain(*pages)) == whole
+
+
+async def test_pages_beyond_what_one_search_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiers of 3 and 7 chunks, and items of several chunks: the rest comes in order."""
+    monkeypatch.setattr("agentmem.integrations._langgraph_search._TIERS", (3, 7))
+    settings = Settings(url=str(tmp_path / "m"), pool=3, fused=3, chunk_tokens=16, chunk_overlap=0)
+    async with Memory(settings, embedder=WordEmbedder()) as memory:
+        store = AgentMemStore(memory)
+        values = {f"k{n:02}": {"text": f"tea number {n}. " * (1 + n % 9)} for n in range(30)}
+        await put_all(store, values)
+        whole = await store.asearch(NS, query="tea", limit=100)
+        assert sorted(item.key for item in whole) == sorted(values)
+        scored = [item.score for item in whole if item.score is not None]
+        assert 3 <= len(scored) < 30
+        assert scored == sorted(scored, reverse=True)
+        assert all(item.score is None for item in whole[len(scored) :])
+        for size in (1, 4, 11):
+            pages = [
+                await keys(store, query="tea", limit=size, offset=o) for o in range(0, 30, size)
+            ]
+            assert list(chain(*pages)) == [item.key for item in whole]
+
+
+@pytest.mark.parametrize("asked", [{"limit": -1}, {"offset": -1}, {"limit": 1.5}, {"offset": True}])
+async def test_pages_that_are_none_are_refused(store: AgentMemStore, asked: Any) -> None:
+    with pytest.raises(InvalidInputError, match="whole number, 0 or more"):
+        await store.asearch(NS, **asked)
+    with pytest.raises(InvalidInputError, match="whole number, 0 or more"):
+        await store.alist_namespaces(**asked)
+
+
+# -------------------------------------------------------------------------- lifetimes
+
+
+async def test_the_expired_is_invisible_everywhere(store: AgentMemStore, clock: SetClock) -> None:
+    await store.aput(NS, "k", {"text": "kettle"}, ttl=10)
+    await store.aput(NS, "other", {"text": "kettle"})
+    clock.forward(minutes=10)
+    assert await store.aget(NS, "k") is None
+    assert await keys(store) == await keys(store, query="kettle") == ["other"]
+    assert await keys(store, filter={"text": "kettle"}) == ["other"]
+    await store.adelete(NS, "k")
+    await store.aput(NS, "k", {"text": "new"})
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert (item.value, item.created_at) == ({"text": "new"}, clock.now)
+
+
+async def test_reads_renew_a_lifetime(store: AgentMemStore, clock: SetClock) -> None:
+    await store.aput(NS, "k", {"text": "kettle"}, ttl=10)
+    updated = clock.now
+    for read in (
+        store.aget(NS, "k"),
+        store.asearch(NS),
+        store.asearch(NS, query="kettle", filter={"text": "kettle"}),
+        store.aget(NS, "k", refresh_ttl=True),
+    ):
+        clock.forward(minutes=9)
+        assert await read
+    clock.forward(minutes=9)
+    assert await store.aget(NS, "k", refresh_ttl=False)
+    assert await store.asearch(NS, refresh_ttl=False)
+    item = await store.aget(NS, "k", refresh_ttl=False)
+    assert item is not None
+    assert item.updated_at == updated
+    clock.forward(minutes=1)
+    assert await store.aget(NS, "k") is None
+
+
+async def test_what_a_page_does_not_show_is_not_renewed(
+    store: AgentMemStore, clock: SetClock
+) -> None:
+    for key in ("a", "b", "c"):
+        await store.aput(NS, key, {}, ttl=10)
+        clock.forward(seconds=1)
+    clock.forward(minutes=9)
+    assert await keys(store, limit=1, offset=1) == ["b"]
+    clock.forward(minutes=9)
+    assert await keys(store) == ["b"]
+
+
+async def test_reads_renew_without_a_new_version(store: AgentMemStore, memory: Memory) -> None:
+    await store.aput(NS, "k", {"text": "kettle"}, ttl=10)
+    for _ in range(3):
+        await store.asearch(NS, query="kettle")
+    [document] = (await memory.list()).documents
+    assert document.version == 1
+    assert (await memory.stats()).versions == 1
+
+
+async def test_default_lifetime(memory: Memory, clock: SetClock) -> None:
+    store = AgentMemStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
+    await store.aput(NS, "default", {})
+    await store.aput(NS, "longer", {}, ttl=30)
+    await store.aput(NS, "ever", {}, ttl=None)
+    clock.forward(minutes=9)
+    assert len(await keys(store)) == 3
+    await store.aput(NS, "default", {})
+    clock.forward(minutes=9)
+    assert sorted(await keys(store)) == ["default", "ever", "longer"]
+    clock.forward(minutes=1)
+    assert sorted(await keys(store)) == ["ever", "longer"]
+    clock.forward(minutes=11)
+    assert await keys(store) == ["ever"]
+    assert await keys(store, refresh_ttl=True) == ["ever"]
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), True, "5", 1e12])
+async def test_bad_lifetimes_are_refused(store: AgentMemStore, ttl: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"above 0|year 9999"):
+        await store.aput(NS, "k", {}, ttl=ttl)
+
+
+def test_a_sweeper_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="needs no sweeping"):
+        AgentMemStore(url="x", ttl={"sweep_interval_minutes": 5})
+    with pytest.raises(ConfigurationError, match="never shown"):
+        AgentMemStore(url="x", ttl={"omit_expired": False})
+
+
+async def test_a_store_that_may_only_read(tmp_path: Path, clock: SetClock) -> None:
+    async with Memory(tmp_path / "m", embedder=WordEmbedder()) as memory:
+        await AgentMemStore(memory).aput(NS, "k", {"a": 1}, ttl=10)
+    settings = Settings(url=str(tmp_path / "m"), read_only=True)
+    async with Memory(settings, embedder=WordEmbedder()) as memory:
+        store = AgentMemStore(memory, ttl={"refresh_on_read": False})
+        assert await store.aget(NS, "k")
+        with pytest.raises(CapabilityError, match="opened read-only"):
+            await store.aget(NS, "k", refresh_ttl=True)
+        with pytest.raises(CapabilityError, match="opened read-only"):
+            await store.aput(NS, "k", {"a": 2})
+
+
+# ------------------------------------------------------------------------- forgetting
+
+
+async def test_deletions_forget(store: AgentMemStore, memory: Memory) -> None:
+    await put_all(store, {"a": {"text": "sentinel one"}, "b": {"text": "other"}})
+    await store.adelete(NS, "a")
+    assert await keys(store) == await keys(store, query="sentinel one") == ["b"]
+    assert [d.content for d in (await memory.list()).documents] == ["text: other"]
+    assert [hit.text for hit in (await memory.search("sentinel one")).hits] == ["text: other"]
+    assert [r.action for r in await memory.receipts()] == ["forget"]
+
+
+def in_any_byte(folder: Path, text: str) -> bool:
+    return any(text.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_bytes_are_removed(tmp_path: Path, clock: SetClock, at_once: bool) -> None:
+    async with Memory(tmp_path / "m", embedder=WordEmbedder(), clock=clock) as memory:
+        store = AgentMemStore(memory, purge=at_once)
+        await store.aput(NS, "deleted", {"text": "sentinelone"})
+        await store.aput(NS, "short", {"text": "sentineltwo"}, ttl=1)
+        await store.aput(NS, "kept", {"text": "sentinelthree"})
+        await memory.write("sentinelfour", user_id="ada")
+        gone = (await memory.write("sentinelfive")).ids
+        await memory.forget(gone)
+        await store.adelete(NS, "deleted")
+        assert in_any_byte(tmp_path / "m", "sentinelone") is not at_once
+        clock.forward(minutes=2)
+        assert await store.apurge() == (1 if at_once else 2)
+        assert await store.apurge() == 0
+        for word, left in (("one", False), ("two", False), ("three", True), ("five", True)):
+            assert in_any_byte(tmp_path / "m", f"sentinel{word}") is left, word
+        assert await keys(store) == ["kept"]
+        assert (await memory.restore(gone)).restored == gone
+        assert (await memory.verify()).ok
+
+
+async def test_what_was_restored_is_not_purged(store: AgentMemStore, memory: Memory) -> None:
+    await store.aput(NS, "k", {"a": 1})
+    [document] = (await memory.list()).documents
+    await store.adelete(NS, "k")
+    await memory.restore(document.id)
+    assert await store.apurge() == 0
+    assert await keys(store) == ["k"]
+
+
+async def test_more_deletions_than_a_forget_may_cover(make_memory: MakeMemory) -> None:
+    async with make_memory(settings={"forget_limit": 2}) as memory:
+        store = AgentMemStore(memory)
+        await put_all(store, {f"k{n}": {} for n in range(5)})
+        await store.abatch([PutOp(NS, f"k{n}", None) for n in range(5)])
+        assert await keys(store) == []
+        assert await store.apurge() == 5
+
+
+# -------------------------------------------------------------------------- isolation
+
+
+async def test_owners_and_collections_are_apart(memory: Memory) -> None:
+    stores = [
+        AgentMemStore(memory),
+        AgentMemStore(memory, user_id="ada"),
+        AgentMemStore(memory, user_id="ad"),
+        AgentMemStore(memory, collection="other"),
+    ]
+    await memory.write("kettle", user_id="ada")
+    for number, store in enumerate(stores):
+        await store.aput(NS, "k", {"text": "kettle", "n": number})
+    for number, store in enumerate(stores):
+        item = await store.aget(NS, "k")
+        assert item is not None
+        assert item.value["n"] == number
+        assert [i.value["n"] for i in await store.asearch(NS)] == [number]
+        assert [i.value["n"] for i in await store.asearch(NS, query="kettle")] == [number]
+        assert await store.alist_namespaces() == [NS]
+    await stores[1].adelete(NS, "k")
+    assert [len(await s.asearch(NS)) for s in stores] == [1, 0, 1, 1]
+    assert await stores[0].apurge() == 0
+    assert await stores[1].apurge() == 1
+
+
+async def test_items_are_documents_of_the_memory(store: AgentMemStore, memory: Memory) -> None:
+    await store.aput(("ada", "facts"), "k", {"fact": "Jonas is allergic to peanuts", "n": 3})
+    result = await memory.search("allergic", where={"value.n": 3, "namespace.level0": "ada"})
+    assert result.hits[0].text == "fact: Jonas is allergic to peanuts\nn: 3"
+
+
+async def test_a_restart_keeps_all(make_memory: MakeMemory) -> None:
+    async with make_memory() as memory:
+        if memory._settings.url == "local://:memory:":
+            return
+        await AgentMemStore(memory).aput(NS, "k", {"text": "kettle"})
+    async with make_memory() as memory:
+        assert await keys(AgentMemStore(memory), query="kettle") == ["k"]
+
+
+# ------------------------------------------------------------------------- everywhere
+
+
+async def test_sync_calls_work_inside_a_running_loop(plain: AgentMemStore) -> None:
+    plain.put(NS, "k", {"text": "kettle"}, ttl=5)
+    assert [item.key for item in plain.search(NS, query="kettle")] == ["k"]
+    assert plain.list_namespaces() == [NS]
+    await plain.aput(NS, "k2", {})
+    assert plain.get(NS, "k2") == await plain.aget(NS, "k2")
+    plain.delete(NS, "k")
+    assert plain.purge() == 1
+
+
+async def test_sync_calls_on_the_memorys_own_loop_are_refused(store: AgentMemStore) -> None:
+    with pytest.raises(WrongLoopError, match="use the asynchronous method"):
+        store.put(NS, "k", {})
+    await asyncio.to_thread(store.put, NS, "k", {"a": 1})
+    assert await keys(store) == ["k"]
+
+
+@pytest.fixture
+async def at_url(tmp_path: Path) -> AsyncIterator[AgentMemStore]:
+    async with AgentMemStore(url=tmp_path / "m") as store:
+        yield store
+
+
+async def test_a_store_with_a_url_opens_and_closes_its_memory(at_url: AgentMemStore) -> None:
+    await asyncio.gather(*(at_url.aput(NS, "k", {"n": n}) for n in range(5)))
+    item = await at_url.aget(NS, "k")
+    assert item is not None
+    assert item.value == {"n": 4}
+    await asyncio.to_thread(at_url.close)
+    with pytest.raises(ClosedError, match="make a new one"):
+        await at_url.aget(NS, "k")
+    with pytest.raises(ClosedError, match="make a new one"):
+        at_url.get(NS, "k")
+
+
+def test_one_place_is_needed() -> None:
+    for arguments in ({}, {"memory": Memory("x"), "url": "x"}):
+        with pytest.raises(ConfigurationError, match="either an open memory or a url"):
+            AgentMemStore(**arguments)  # type: ignore[arg-type]
+
+
+async def test_a_cancelled_put_leaves_the_store_usable(store: AgentMemStore) -> None:
+    for steps in range(12):
+        task = asyncio.create_task(store.aput(NS, f"k{steps}", {"n": steps}))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await store.aput(NS, "last", {})
+    assert "last" in await keys(store, limit=100)
+
+
+async def test_in_a_graph(store: AgentMemStore) -> None:
+    async def remember(state: MessagesState, runtime: Runtime[Any]) -> dict[str, Any]:
+        assert runtime.store is not None
+        await runtime.store.aput(("ada",), "name", {"text": "call me Ada"})
+        found = await runtime.store.asearch(("ada",), query="Ada")
+        return {"messages": [("ai", str(found[0].value["text"]))]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("remember", remember)
+    builder.add_edge(START, "remember")
+    graph = builder.compile(store=store)
+    asked: Any = {"messages": [("user", "hello")]}
+    answer = await graph.ainvoke(asked)
+    assert answer["messages"][-1].content == "call me Ada"
