@@ -113,7 +113,7 @@ class MemoryHome:
         return _waited(asyncio.run_coroutine_threadsafe(work(memory), loop))
 
     async def arun(self, work: Work[T]) -> T:
-        """Do the work, from any event loop. Work that was begun in some order starts in it.
+        """Do the work, from any event loop.
 
         Raises
         ------

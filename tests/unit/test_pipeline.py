@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agentmem import Memory, PipelineError
+from agentmem import (
+    ClosedError,
+    InvalidInputError,
+    Memory,
+    NotOpenError,
+    PipelineError,
+    StoreError,
+)
 from agentmem.backends._fusion import fuse, fusion_score
 from agentmem.backends.base import Candidate
 from agentmem.pipeline import Pipeline, SearchState
@@ -109,3 +117,57 @@ def test_reciprocal_rank_fusion() -> None:
         Candidate(id="c", vector_rank=2, lexical_rank=2),
     ]
     assert [c.id for c in fuse(rows, k=60, limit=2)] == ["c", "a"]
+
+
+async def test_a_search_stage_by_stage_is_a_search(memory: Memory) -> None:
+    await memory.write(["tea with milk", "the kettle boils"])
+    whole = await memory.search("tea", k=1, explain=True)
+    search = memory.begin("tea", k=1, explain=True)
+    assert search.state.plan is None
+    await memory.advance(search, "understand")
+    assert search.state.plan == whole.plan
+    assert search.state.candidates is None
+    with pytest.raises(PipelineError, match="did not set what it adds"):
+        search.result()
+    await memory.advance(search, "fuse")
+    await memory.advance(search, "scope")
+    assert search.state.ranked is None
+    await memory.advance(search)
+    await memory.advance(search)
+    made = search.result()
+    assert [s.name for s in made.trace.stages] == [s.name for s in whole.trace.stages]
+    assert made.trace.explanations == whole.trace.explanations
+    assert replace(made, trace=whole.trace) == whole
+    with pytest.raises(PipelineError, match="no stage 'end' to go through"):
+        await memory.advance(search, "end")
+
+
+async def test_a_stage_that_failed_runs_again(make_memory: MakeMemory) -> None:
+    class Failing(Plain):
+        failed = False
+
+        async def run(self, state: SearchState) -> None:
+            if not self.failed:
+                self.failed = True
+                raise StoreError("not now")
+            state.fused = []
+
+    fuse = Failing("fuse", {"candidates"}, {"fused"})
+    async with make_memory(stages={"fuse": fuse}) as memory:
+        search = memory.begin("tea")
+        with pytest.raises(StoreError):
+            await memory.advance(search)
+        await memory.advance(search)
+        assert len(search.result().trace.stages) == 6
+
+
+async def test_a_search_begins_with_the_checks_of_a_search(make_memory: MakeMemory) -> None:
+    memory = make_memory()
+    with pytest.raises(NotOpenError):
+        memory.begin("tea")
+    async with memory:
+        with pytest.raises(InvalidInputError):
+            memory.begin("tea", k=0)
+        search = memory.begin("tea")
+    with pytest.raises(ClosedError):
+        await memory.advance(search)
