@@ -53,7 +53,7 @@ class StepwiseMemory(MemoryBase):
             diversify_by=diversify_by,
             explain=explain,
         )
-        return self._open_parts().pipeline.begin(request)
+        return self.pipeline.begin(request)
 
     @watched
     async def advance(self, search: Search, through: str | None = None) -> None:

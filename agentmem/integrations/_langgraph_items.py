@@ -13,6 +13,7 @@ make two items one. Its metadata holds:
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
@@ -121,7 +122,8 @@ class Items:
             An item cannot be written; nothing was changed.
         """
         now = memory.now()
-        fresh = {_place(op): self._document(op, now) for op in ops if op.value is not None}
+        # In a thread: a large value takes a while to be turned over and over.
+        fresh = await asyncio.to_thread(self._documents, ops, now)
         stored = await self._stored(memory, [_place(op) for op in ops])
         documents = [
             _since(document, stored[place]) if place in stored else document
@@ -169,7 +171,8 @@ class Items:
         }  # fmt: skip
         gone = 0
         if ids := sorted(deleted - alive):
-            gone += (await memory.forget(ids, **named)).count
+            own = self.scope()["where"]
+            gone += (await memory.forget(ids, where=own, **named)).count
         expired = F("expires_at") <= memory.now()
         return gone + (await memory.forget(where=expired, **named)).count
 
@@ -182,6 +185,9 @@ class Items:
             async for document in self.walk(memory, some):
                 found[names[document.key or ""]] = document
         return found
+
+    def _documents(self, ops: Sequence[PutOp], now: datetime) -> dict[Place, Document]:
+        return {_place(op): self._document(op, now) for op in ops if op.value is not None}
 
     def _document(self, op: PutOp, now: datetime) -> Document:
         namespace, key, value = tuple(op.namespace), op.key, op.value or {}

@@ -9,6 +9,7 @@ the order of `Memory.list`. Tiers that a page does not reach are not searched.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from math import inf
@@ -20,6 +21,7 @@ from agentmem.integrations._langgraph_items import Found, Items, bounds, to_foun
 from agentmem.integrations._langgraph_values import in_namespace, to_filter
 from agentmem.pipeline import need
 
+_LOG = logging.getLogger("agentmem.integrations.langgraph_store")
 _TIERS = (100, 1000, 4096)
 
 
@@ -76,6 +78,9 @@ async def _ranking(
             # Scores of different tiers come from different searches; the order is what counts.
             lowest = min(lowest, candidate.score)
             yield Found(id=row.document_id, metadata=row.metadata, score=lowest)
+        if k == _TIERS[0]:
+            for problem in search.state.degraded:
+                _LOG.warning("a store was searched, but not as configured: %s", problem)
         if len(ranked) < k and not search.state.degraded:
             return  # with a vector, a search leaves out nothing before it has found k chunks
     async with aclosing(_in_order(memory, items, conditions)) as rest:

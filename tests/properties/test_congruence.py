@@ -1,6 +1,7 @@
 """Random histories give the same on both engines and on a plain model.
 
-Two tenants, two users, writes, rewrites, forgets, purges, restores, searches, time and restarts.
+Two tenants, two users, writes, rewrites, forgets, purges, restores, new expiries, searches, time
+and restarts.
 Ids, versions, ranks, similarities, errors and receipts must agree; lexical scores are each engine's
 own, so there it is the set of chunks found that must agree.
 """
@@ -188,6 +189,20 @@ class Histories(RuleBasedStateMachine):
             assert result[0] is ConflictError
         else:
             assert list(result.restored) == [d.id for d in found]
+
+    @rule(tenant=tenants, place=places, user=users, expires=st.sampled_from([None, 2, 5]))
+    def set_expiry(self, tenant: str, place: int, user: str | None, expires: int | None) -> None:
+        doc = self.doc(tenant, place)
+        if doc is None:
+            return
+        found = self.models[tenant].select(
+            lambda d: d.id == doc.id and not d.deleted and d.user in (None, user), self.clock.now
+        )
+        until = self.at(expires)
+        result = self.both(tenant, lambda m: m.set_expiry(doc.id, until, user_id=user))
+        assert list(result) == [d.id for d in found]
+        for one in found:
+            one.head.expires_at = until
 
     @rule(tenant=tenants, user=users, chosen=st.none() | collections.map(lambda c: [c]),
           days=st.sampled_from([None, -3, 0, 3, 7]), query=contents, where=filters)  # fmt: skip

@@ -31,6 +31,7 @@ from agentmem import (
     InvalidInputError,
     InvalidQueryError,
     Memory,
+    ModelError,
     Settings,
     WrongLoopError,
 )
@@ -444,6 +445,26 @@ async def test_queries_without_words(store: AgentMemStore) -> None:
         await store.asearch(NS, query="?!")
 
 
+async def test_a_search_that_is_not_as_configured_finds_all_and_says_so(
+    make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing:
+        id = "failing"
+        needs: frozenset[str] = frozenset()
+
+        async def rerank(self, query: str, encoding: Any, candidates: Any) -> list[float]:
+            raise ModelError("no power")
+
+        async def close(self) -> None:
+            pass
+
+    async with make_memory(reranker=Failing()) as memory:
+        store = AgentMemStore(memory)
+        await put_all(store, {f"k{n}": {"text": f"tea {n}"} for n in range(3)})
+        assert sorted(await keys(store, query="tea")) == ["k0", "k1", "k2"]
+    assert "not as configured: the reranker 'failing' failed: no power" in caplog.text
+
+
 async def test_index_says_what_a_query_finds(store: AgentMemStore) -> None:
     value = {"title": "kettle", "body": "owl", "notes": [{"t": "reed"}, {"t": "gravel"}], "n": 7}
     puts: list[tuple[str, Any]] = [
@@ -743,8 +764,13 @@ async def test_owners_and_collections_are_apart(memory: Memory) -> None:
         assert await store.alist_namespaces() == [NS]
     await stores[1].adelete(NS, "k")
     assert [len(await s.asearch(NS)) for s in stores] == [1, 0, 1, 1]
-    assert await stores[0].apurge() == 0
+    await stores[0].adelete(NS, "k")
+    assert await stores[2].apurge() == 0
     assert await stores[1].apurge() == 1
+    shared = (await memory.receipts())[1].ids
+    assert (await memory.restore(shared)).restored == shared
+    assert await stores[1].apurge() == 0
+    assert await keys(stores[0]) == ["k"]
 
 
 async def test_items_are_documents_of_the_memory(store: AgentMemStore, memory: Memory) -> None:
