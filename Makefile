@@ -76,7 +76,7 @@ lock: $(READY)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --group dev \
-	  --extra eval --extra oracle --extra oracle-models --extra mcp --extra langchain --extra telemetry \
+	  --extra eval --extra oracle --extra oracle-models --extra mcp --extra langchain --extra telemetry --extra langgraph \
 	  --output-file requirements.lock pyproject.toml
 
 clean:
