@@ -42,7 +42,7 @@ def fits(printed: str, shown: str) -> bool:
 def run(command: str, folder: Path, wheel: str) -> str:
     """Run a command as the page says, with the wheel in the place of the published package."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command.replace("agentmem[", f"{wheel}[")],
+        ["bash", "-eu", "-c", command.replace("agentmem[", f"{wheel}[")],
         cwd=folder,
         capture_output=True,
         text=True,
