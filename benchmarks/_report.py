@@ -7,8 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from agentmem.evaluation import Difference, by_query, compare
+from agentmem.evaluation import by_query, compare
 from agentmem.evaluation._page import Table, html_table, number, page
+from agentmem.evaluation._report import difference_cells
 from benchmarks._check import Row, rows_of, wanted
 from benchmarks._plots import plots_of
 from benchmarks._results import Results, all_values
@@ -139,18 +140,9 @@ def _comparisons(results: Results, run: str, cases: Sequence[Case]) -> Table:
         name, theirs = first[case.data]
         difference = compare(theirs, mine)
         if difference is not None:
-            rows.append([f"{case.id} against {name}", *_difference(difference)])
+            rows.append([f"{case.id} against {name}", *difference_cells(difference)])
     headers = ["nDCG@10, paired", "questions", "difference", "95 % interval", "p"]
     return "Differences", headers, rows
-
-
-def _difference(found: Difference) -> list[str]:
-    return [
-        str(found.queries),
-        f"{found.mean:+.3f}",
-        f"{found.low:+.3f} to {found.high:+.3f}",
-        f"{found.p:.4f}",
-    ]
 
 
 def _errors(results: Results, run: str) -> Table:

@@ -48,11 +48,12 @@ def difference_table(named: Named) -> Table:
         for measure in SHOWN:
             found = compare(first.by_question(measure), second.by_question(measure))
             if found is not None:
-                rows.append([measure, *_difference(found)])
+                rows.append([measure, *difference_cells(found)])
     return "Difference, second minus first", headers, rows
 
 
-def _difference(found: Difference) -> list[str]:
+def difference_cells(found: Difference) -> list[str]:
+    """Return a difference as cells: questions, mean, interval, chance."""
     return [
         str(found.queries),
         f"{found.mean:+.3f}",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.store.base import (
-    BaseStore,
     GetOp,
     InvalidNamespaceError,
     Item,
@@ -29,33 +27,9 @@ from agentmem import (
     ModelError,
     Settings,
 )
-from agentmem.integrations.home import MemoryHome
 from agentmem.integrations.langgraph_store import AgentMemStore
+from tests.langgraph_stores import NS, keys, put_all
 from tests.support import MakeMemory, SetClock, WordEmbedder
-
-NS = ("test",)
-
-
-@pytest.fixture
-def store(memory: Memory) -> AgentMemStore:
-    """Return a store in a memory of each engine, for asynchronous use."""
-    return AgentMemStore(memory)
-
-
-@pytest.fixture
-def plain(clock: SetClock) -> Iterator[AgentMemStore]:
-    """Yield a store with a loop of its own, for synchronous use."""
-    with MemoryHome(url="local://:memory:", embedder=WordEmbedder(), clock=clock) as home:
-        yield AgentMemStore(home)
-
-
-async def put_all(store: BaseStore, values: dict[str, dict[str, Any]]) -> None:
-    await store.abatch([PutOp(NS, key, value) for key, value in values.items()])
-
-
-async def keys(store: BaseStore, namespace: tuple[str, ...] = NS, **named: Any) -> list[str]:
-    return [item.key for item in await store.asearch(namespace, **named)]
-
 
 # ----------------------------------------------------------------- items and batches
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import (
-    BaseStore,
     PutOp,
 )
 
@@ -24,33 +23,9 @@ from agentmem import (
     Settings,
     WrongLoopError,
 )
-from agentmem.integrations.home import MemoryHome
 from agentmem.integrations.langgraph_store import AgentMemStore
+from tests.langgraph_stores import NS, keys, put_all
 from tests.support import MakeMemory, SetClock, WordEmbedder
-
-NS = ("test",)
-
-
-@pytest.fixture
-def store(memory: Memory) -> AgentMemStore:
-    """Return a store in a memory of each engine, for asynchronous use."""
-    return AgentMemStore(memory)
-
-
-@pytest.fixture
-def plain(clock: SetClock) -> Iterator[AgentMemStore]:
-    """Yield a store with a loop of its own, for synchronous use."""
-    with MemoryHome(url="local://:memory:", embedder=WordEmbedder(), clock=clock) as home:
-        yield AgentMemStore(home)
-
-
-async def put_all(store: BaseStore, values: dict[str, dict[str, Any]]) -> None:
-    await store.abatch([PutOp(NS, key, value) for key, value in values.items()])
-
-
-async def keys(store: BaseStore, namespace: tuple[str, ...] = NS, **named: Any) -> list[str]:
-    return [item.key for item in await store.asearch(namespace, **named)]
-
 
 # -------------------------------------------------------------------------- lifetimes
 
