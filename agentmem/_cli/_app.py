@@ -1,20 +1,16 @@
-"""Puts the commands together and turns our errors into one line."""
+"""Puts the commands together."""
 
 from __future__ import annotations
-
-import sys
 
 import typer
 
 from agentmem import __version__
-from agentmem._cli._console import errors
 from agentmem._cli._eval import app as evaluation
 from agentmem._cli._mcp import add_commands as mcp
 from agentmem._cli._memory import add_commands as documents
 from agentmem._cli._moving import add_commands as moving
 from agentmem._cli._oracle import app as oracle
 from agentmem._cli._upkeep import add_commands as upkeep
-from agentmem.errors import AgentMemError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,12 +38,3 @@ def _root(
     ),
 ) -> None:
     """Write, search and forget, from the command line."""
-
-
-def main() -> None:
-    """Run the command line."""
-    try:
-        app()
-    except AgentMemError as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)

@@ -66,3 +66,8 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+"""The command by itself."""
+add_commands(alone)
