@@ -68,9 +68,9 @@ def compact(url: Url = None, tenant: Tenant = None) -> None:
 def reembed(url: Url = None, tenant: Tenant = None, as_json: AsJson = False) -> None:
     """Embed everything again with the configured model, for all tenants of the folder.
 
-    Needed after a change of the embedding model (--embedder in the settings: AGENTMEM_EMBEDDER).
-    The memory stays usable with the former model until this is complete; run it again when it was
-    cut short. Oracle: set up another schema with the new model and use 'agentmem copy'.
+    Needed after a change of the model (AGENTMEM_EMBEDDER, or embedder in agentmem.toml). Until this
+    is complete the memory stays usable with the former model; run it again when it was cut short.
+    On Oracle, set up another schema with the new model and use 'agentmem copy'.
     """
     from agentmem import Memory
 
