@@ -288,11 +288,7 @@ class OracleBackend(Backend):
             await _maintenance.index_again(transaction, tenant, ids)
 
         await database.write("rebuild the text index", job, repeatable=True)
-        still = {
-            p.subject
-            for p in await _maintenance.check(database, tenant, self.meta)
-            if p.kind == _maintenance.TEXT_INDEX
-        }
+        still = set(await _maintenance.not_indexed(database, tenant))
         return [
             replace(p, repaired=p.kind == _maintenance.TEXT_INDEX and p.subject not in still)
             for p in problems

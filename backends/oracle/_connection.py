@@ -195,18 +195,8 @@ class Database:
             ) from error
         try:
             yield connection
-        except oracledb.Error as error:
-            await self._returned(_drop if is_lost(error) else self._clean, pool, connection)
-            raise
-        except StoreUnavailableError:
-            await self._returned(_drop, pool, connection)
-            raise
-        except Exception as error:
-            timed_out = isinstance(error, TimeoutError)
-            await self._returned(_drop if timed_out else self._clean, pool, connection)
-            raise
-        except BaseException:  # cancelled: what the session is doing is unknown
-            await self._returned(_drop, pool, connection)
+        except BaseException as error:
+            await self._returned(self._clean if _is_at_rest(error) else _drop, pool, connection)
             raise
         else:
             await self._returned(_release, pool, connection)
@@ -248,6 +238,18 @@ async def _release(
         await pool.release(connection)
     except oracledb.Error:
         await _drop(pool, connection)
+
+
+def _is_at_rest(error: BaseException) -> bool:
+    """Return whether a session still waits for its next call after an error.
+
+    After a cancellation, a timeout or a lost connection nobody knows what it is doing.
+    """
+    if isinstance(error, oracledb.Error):
+        return not is_lost(error)
+    return isinstance(error, Exception) and not isinstance(
+        error, StoreUnavailableError | TimeoutError
+    )
 
 
 async def _drop(pool: oracledb.AsyncConnectionPool, connection: oracledb.AsyncConnection) -> None:

@@ -98,7 +98,6 @@ async def check(database: Database, tenant: str, meta: Meta) -> list[Problem]:
         ("chunk", "it belongs to no document", _ORPHANS),
         ("chunk", "its scope or times differ from the document's", _DISAGREE),
         ("vector", "the chunk has no vector", _NO_VECTOR),
-        (TEXT_INDEX, "the chunk is missing", _NOT_INDEXED),
     ]
     if meta.token_dimensions:
         checks.append(("token codes", "the chunk has none", _NO_CODES))
@@ -107,8 +106,18 @@ async def check(database: Database, tenant: str, meta: Meta) -> list[Problem]:
         for kind, message, sql in checks
         for row in await database.fetch("verify", sql, {"tenant": tenant})
     ]
+    problems += [
+        Problem(kind=TEXT_INDEX, subject=name, message="the chunk is missing")
+        for name in await not_indexed(database, tenant)
+    ]
     receipts = await database.fetch("verify", _receipts.READ, {"tenant": tenant})
     return problems + check_chain(map(_receipts.to_link, receipts))
+
+
+async def not_indexed(database: Database, tenant: str) -> list[str]:
+    """Return the ids of chunks that the text index does not hold."""
+    rows = await database.fetch("verify", _NOT_INDEXED, {"tenant": tenant})
+    return [str(row[0]) for row in rows]
 
 
 async def index_again(transaction: Transaction, tenant: str, ids: Sequence[str]) -> None:
