@@ -237,13 +237,18 @@ class Resident:
         )
         while batch := list(itertools.islice(stored, _BATCH)):
             if any(len(blob) != 4 * self._dimensions for _, blob in batch):
-                raise StoreCorruptError(
-                    "some stored vectors are damaged; run verify(repair=True) to make them anew"
-                )
+                raise damaged_vectors()
             places = np.searchsorted(chunk_rows, [row[0] for row in batch])
             vectors = np.frombuffer(b"".join(row[1] for row in batch), dtype="<f4")
             matrix[places] = vectors.reshape(len(batch), self._dimensions)
         return matrix
+
+
+def damaged_vectors() -> StoreCorruptError:
+    """Return the error of vectors that have not the model's length."""
+    return StoreCorruptError(
+        "some stored vectors are damaged; run verify(repair=True) to make them anew"
+    )
 
 
 def _capacity(rows: int) -> int:

@@ -22,7 +22,7 @@ from agentmem.backends.base import (
     Scope,
     Vector,
 )
-from agentmem.backends.embedded._resident import Mask, Resident, Snapshot
+from agentmem.backends.embedded._resident import Mask, Resident, Snapshot, damaged_vectors
 from agentmem.backends.embedded._text_index import TextIndex
 from agentmem.backends.embedded._where import WhereCache
 
@@ -205,25 +205,38 @@ def _best(scores: Scores, limit: int, slack: float = 0.0) -> Rows:
 def _nearest_on_disk(
     connection: apsw.Connection, rows: Rows, vector: Vector, limit: int
 ) -> tuple[Rows, Scores]:
-    found = list(
-        connection.execute(
-            "SELECT chunk_row, 1.0 - vec_distance_cosine(embedding, ?) "
-            "FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?))",
-            (vector.tobytes(), json.dumps(rows.tolist())),
+    try:
+        found = list(
+            connection.execute(
+                "SELECT chunk_row, 1.0 - vec_distance_cosine(embedding, ?) "
+                "FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?))",
+                (vector.tobytes(), json.dumps(rows.tolist())),
+            )
         )
-    )
+    except apsw.SQLError as error:
+        if "dimension" in str(error).lower():  # vectors of different lengths
+            raise damaged_vectors() from error
+        raise
     rows = np.array([row[0] for row in found], dtype=np.int64)
     rough = np.array([row[1] for row in found], dtype=np.float64)
     best = rows[_best(rough, limit, slack=_ROUGH_ERROR)]
-    stored = dict(
+    return _stored_cosines(connection, best, vector)
+
+
+def _stored_cosines(connection: apsw.Connection, rows: Rows, vector: Vector) -> tuple[Rows, Scores]:
+    """Return those of `rows` that have a vector, and its similarity."""
+    stored = list(
         connection.execute(
             "SELECT chunk_row, embedding FROM vectors "
-            "WHERE chunk_row IN (SELECT value FROM json_each(?))",
-            (json.dumps(best.tolist()),),
+            "WHERE chunk_row IN (SELECT value FROM json_each(?)) ORDER BY chunk_row",
+            (json.dumps(rows.tolist()),),
         )
     )
-    vectors = np.frombuffer(b"".join(stored[row] for row in best.tolist()), dtype="<f4")
-    return best, _cosines(vectors.reshape(len(best), len(vector)), vector)
+    if any(len(blob) != vector.nbytes for _, blob in stored):
+        raise damaged_vectors()
+    vectors = np.frombuffer(b"".join(blob for _, blob in stored), dtype="<f4")
+    there = np.array([row for row, _ in stored], dtype=np.int64)
+    return there, _cosines(vectors.reshape(len(there), len(vector)), vector)
 
 
 def _union(
@@ -276,7 +289,7 @@ def _complete_similarities(
         return
     rows = np.array(sorted(row for row in missing if row is not None), dtype=np.int64)
     if snapshot.matrix is None:
-        rows, values = _nearest_on_disk(connection, rows, vector, len(rows))
+        rows, values = _stored_cosines(connection, rows, vector)
     else:
         values = _cosines(snapshot.matrix[snapshot.positions(rows)], vector)
     for row, similarity in _pairs(rows, values):

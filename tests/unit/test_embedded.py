@@ -22,6 +22,7 @@ from agentmem import (
     Settings,
     StoreAccessError,
     StoreCorruptError,
+    StoreError,
     StoreVersionError,
 )
 from agentmem.backends.embedded import _connection, _proof
@@ -93,6 +94,25 @@ async def test_vectors_on_disk_give_the_same_result(filled: Path) -> None:
         assert [hit.id for hit in hits] == [hit.id for hit in found[0]]
         for one, other in zip(hits, found[0], strict=True):
             assert one.score == pytest.approx(other.score, abs=2e-6)
+
+
+@pytest.mark.parametrize("megabytes", [1024, 0])
+@pytest.mark.parametrize("nearest", [True, False])
+async def test_damaged_vectors_are_an_error_of_ours_and_can_be_repaired(
+    filled: Path, megabytes: int, nearest: bool
+) -> None:
+    """Also where only words have found the chunk, and its similarity is looked up afterwards."""
+    database = apsw.Connection(str(filled / "memory.db"))
+    hurt = "chunk_row = 7" if nearest else "chunk_row > 0"
+    database.execute(f"UPDATE vectors SET embedding = zeroblob(12) WHERE {hurt}")
+    database.close()
+    settings = Settings(url=str(filled), vector_memory_mb=megabytes)
+    async with Memory(settings, embedder=WordEmbedder()) as memory:
+        with pytest.raises(StoreError, match="verify"):
+            await memory.search(f"tide {word(7)}")
+        assert (await memory.verify(repair=True)).findings
+        found = await memory.search(f"tide {word(6)}", k=1)
+        assert texts(found) == [f"tide {word(6)}"]
 
 
 async def test_a_large_memory_loads_its_vectors_behind_the_first_searches(
