@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import ir_measures
 import numpy as np
 from ir_measures import RR, R, Success, nDCG
+from numpy.typing import NDArray
 from scipy.stats import bootstrap, permutation_test
 
 MEASURES = {
@@ -89,16 +90,22 @@ def compare(first: dict[str, float], second: dict[str, float]) -> Difference | N
     if not gaps.any():
         return Difference(len(shared), 0.0, 0.0, 0.0, 1.0)
     generator = np.random.default_rng(_SEED)
-    interval = bootstrap(
-        (gaps,), np.mean, n_resamples=_RESAMPLES, rng=generator
-    ).confidence_interval
+    low, high = _interval(gaps, generator)
     tested = permutation_test(
         (gaps,), np.mean, permutation_type="samples", n_resamples=_RESAMPLES, rng=generator
     )
     return Difference(
         len(shared),
         float(gaps.mean()),
-        float(interval.low),
-        float(interval.high),
+        low,
+        high,
         float(tested.pvalue),
     )
+
+
+def _interval(gaps: NDArray[np.float64], generator: np.random.Generator) -> tuple[float, float]:
+    """Return the 95 % interval of the mean."""
+    if np.allclose(gaps, gaps[0]):  # the bias correction divides by the spread of the gaps
+        return float(gaps.mean()), float(gaps.mean())
+    found = bootstrap((gaps,), np.mean, n_resamples=_RESAMPLES, rng=generator)
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)

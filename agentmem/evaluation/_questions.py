@@ -125,7 +125,8 @@ def _target(value: object, place: str) -> Target:
         raise InvalidInputError(f"{place}: a right answer is an id or an object, not {value!r}")
     strange = value.keys() - {*_KINDS, "collection", "grade"}
     given = [kind for kind in _KINDS if kind in value]
-    if strange or len(given) != 1 or not isinstance(value[given[0]], str):
+    named = value[given[0]] if len(given) == 1 else None
+    if strange or not isinstance(named, str) or not named.strip():
         raise InvalidInputError(
             f"{place}: a right answer has one of id, key and quote, and may have collection and "
             f"grade; this one is {json.dumps(value, ensure_ascii=False)}"
@@ -133,7 +134,7 @@ def _target(value: object, place: str) -> Target:
     grade = value.get("grade", 1)
     if not isinstance(grade, int) or isinstance(grade, bool) or grade < 1:
         raise InvalidInputError(f"{place}: grade is {grade!r} and must be a whole number from 1 on")
-    fields: dict[str, Any] = {given[0]: value[given[0]], "grade": grade}
+    fields: dict[str, Any] = {given[0]: named, "grade": grade}
     if "collection" in value:
         fields["collection"] = str(value["collection"])
     return Target(**fields)

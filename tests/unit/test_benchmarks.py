@@ -195,6 +195,9 @@ def test_measures_and_differences() -> None:
     assert found is not None
     assert found.low < found.mean < found.high
     assert found.p < 0.001
+    steady = compare(worse, {name: value + 0.25 for name, value in worse.items()})
+    assert steady is not None
+    assert (steady.low, steady.high) == pytest.approx((0.25, 0.25))
     same = compare(worse, worse)
     assert same is not None
     assert same.p == 1.0

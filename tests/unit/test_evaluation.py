@@ -122,6 +122,7 @@ async def test_scope_and_grades_of_a_question_count(tmp_path: Path) -> None:
         ('{"query": "x", "relevant": []}', "needs 'relevant'"),
         ('{"query": "x", "relevant": [{"key": "a", "id": "b"}]}', "one of id, key and quote"),
         ('{"query": "x", "relevant": [{"key": "a", "grade": 0}]}', "grade is 0"),
+        ('{"query": "x", "relevant": [{"quote": " "}]}', "one of id, key and quote"),
         ('{"query": "x", "relevant": [1]}', "an id or an object"),
         ('{"query": "x", "relevant": ["a"], "wher": {}}', "has 'wher'"),
         ('{"query": "x", "relevant": ["a"], "where": {"a": {"bad": 1}}}', "bad"),
