@@ -31,7 +31,7 @@ class SearchLog:
         line = json.dumps(_record(request, result), ensure_ascii=False) + "\n"
         try:
             await asyncio.to_thread(self._append, line.encode("utf-8"))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
             if not self._warned:
                 self._warned = True
                 _LOG.warning("searches cannot be logged to %s: %s", self._path, error)

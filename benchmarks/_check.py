@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from agentmem.evaluation._page import number
+from agentmem.evaluation._tables import number
 from benchmarks._results import Results, all_values, measured
 from benchmarks._suite import Expected, Verdict
 

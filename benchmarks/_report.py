@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agentmem.evaluation import by_query, compare
-from agentmem.evaluation._page import Table, html_table, number, page
-from agentmem.evaluation._report import difference_cells
+from agentmem.evaluation._page import html_table, page
+from agentmem.evaluation._tables import Table, difference_cells, number
 from benchmarks._check import Row, rows_of, wanted
 from benchmarks._plots import plots_of
 from benchmarks._results import Results, all_values

@@ -1,39 +1,39 @@
-"""Commands that measure a memory: `eval questions.jsonl`, `eval draft`."""
+"""The command that measures a memory: `eval questions.jsonl`."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
 from agentmem._cli import _output
 from agentmem._cli._console import console, errors
-from agentmem._cli._options import AsJson, Tenant, Url, run, settings_for
+from agentmem._cli._eval_draft import draft
+from agentmem._cli._eval_settings import changed, difference
+from agentmem._cli._options import AsJson, Tenant, Url, measuring, quiet, settings_for
 from agentmem._cli._progress import progress_bar
 from agentmem.config import Settings
-from agentmem.errors import ConfigurationError, InvalidInputError
+from agentmem.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from agentmem import Memory, SearchResult
-    from agentmem.evaluation import Evaluation, Logged, Question
+    from agentmem.evaluation import Evaluation, Question
 
 _RUN = "run"
-_SHOWN = 8
 
 
 class _RunByDefault(TyperGroup):
     """Takes ``eval FILE`` for ``eval run FILE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the command in front when a file stands there."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
+        """Put the command in front when none stands there."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [_RUN, *args]
         return super().parse_args(ctx, args)
 
@@ -43,6 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Measure a memory on questions whose answers are known: agentmem eval questions.jsonl",
 )
+app.command()(draft)
 
 
 @app.command(_RUN)
@@ -64,7 +65,7 @@ def evaluate_file(
         typer.Option(help="Exit with 1 when a measure is lower: ndcg@10=0.5; several times."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 when a right answer is not there.")
+        bool, typer.Option("--strict", help="Exit with 1 when the memory lacks a right answer.")
     ] = False,
     url: Url = None,
     tenant: Tenant = None,
@@ -74,133 +75,64 @@ def evaluate_file(
 
     A line of the set is {"query": "...", "relevant": [{"key": "ferry"}, {"quote": "7:40"}]}, with
     user_id, collections, where and as_of where they matter. With --with or --against the questions
-    are asked twice, and the difference is tested question by question.
+    are asked twice, and the difference is tested question by question; --fail-under and --strict
+    then look at the second.
     """
-    with _measuring():
+    with measuring():
         from agentmem.evaluation import load_questions
-        from agentmem.evaluation._report import as_json as to_json
-        from agentmem.evaluation._report import check_bounds, html_report, missing_lines
+        from agentmem.evaluation._tables import as_json as to_json
+        from agentmem.evaluation._tables import check_bounds, missing_lines, remarks
     bounds = [_bound(text) for text in fail_under or ()]
     asked = load_questions(questions)
-    named = {"first": settings_for(url)}
-    if change or against:
-        named["second"] = _changed(named["first"], change or (), against)
-    found = asyncio.run(_evaluated(named, tenant, asked, k))
-    last = list(found.values())[-1]
+    named, about = _settings(url, change or (), against)
     if report is not None:
-        report.write_text(html_report(found, source=questions.name), encoding="utf-8")
+        _check_report(report)
+    found = asyncio.run(_evaluated(named, tenant, asked, k))
+    if report is not None:
+        _write_report(report, found, questions.name, about)
     if as_json:
-        _output.print_json(to_json(found))
+        _output.print_json(to_json(found, about))
     else:
-        _print(found)
+        _print(found, about)
         if report is not None:
-            console.print(f"written: {report}", soft_wrap=True)
-    lines = missing_lines(last)
-    for line in lines:
+            console.print(f"written: {report}", markup=False, soft_wrap=True)
+    last = list(found.values())[-1]
+    missing, low = missing_lines(last), check_bounds(last, bounds)
+    for line in (*missing, *remarks(last), *low):
         errors.print(line, markup=False, highlight=False, soft_wrap=True)
-    low = check_bounds(last, bounds)
-    for line in low:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-    if low or (strict and lines):
+    if low or (strict and missing):
         raise typer.Exit(1)
 
 
-@app.command()
-def draft(
-    log: Annotated[Path, typer.Argument(help="The file that the setting search_log names.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Question set to add to; made when missing.")
-    ] = Path("questions.jsonl"),
-    accept_top: Annotated[
-        int | None,
-        typer.Option(min=1, max=50, help="Ask nothing: take the first hits, marked as a draft."),
-    ] = None,
-    most: Annotated[int | None, typer.Option(min=1, help="Stop after so many questions.")] = None,
-    url: Url = None,
-    tenant: Tenant = None,
-) -> None:
-    """Make a question set from searches that were made, most frequent first.
-
-    Set AGENTMEM_SEARCH_LOG to a file for a while, then run this: each search is made again, and you
-    say which hits are right (numbers, 's' to skip, 'q' to stop). Questions that the
-    set has already are passed over, so that it can be gone on with later.
-    """
-    from agentmem.evaluation._draft import read_log
-
-    logged = read_log(log)
-    known = _known(out)
-    fresh = [entry for entry in logged if _name(entry.query) not in known][:most]
-
-    async def work(memory: Memory) -> int:
-        written = 0
-        for entry in fresh:
-            result = await _again(memory, entry)
-            chosen = _chosen(entry, result, accept_top)
-            if chosen is None:
-                break
-            if chosen:
-                _append(out, entry, chosen, is_draft=accept_top is not None)
-                written += 1
-        return written
-
-    written = run(url, tenant, work)
-    console.print(f"{written} questions added to {out}", soft_wrap=True)
-
-
-# ------------------------------------------------------------------------- measuring
-
-
-@contextmanager
-def _measuring() -> Iterator[None]:
-    """Say which extra is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("ir_measures", "matplotlib", "scipy"):
-            raise
-        raise ConfigurationError(
-            "the packages for measuring are not installed; run: pip install 'agentmem[eval]'"
-        ) from error
+def _settings(
+    url: str | None, changes: Sequence[str], file: Path | None
+) -> tuple[dict[str, Settings], dict[str, str]]:
+    """Return the settings to measure, and what each of them is."""
+    first = settings_for(url)
+    named, about = {"first": first}, {"first": "the settings in force"}
+    if changes or file is not None:
+        named["second"] = changed(first, changes, file)
+        about["second"] = difference(first, named["second"])
+    return named, about
 
 
 async def _evaluated(
-    named: dict[str, Settings], tenant: str | None, asked: Sequence[Question], k: int
+    named: Mapping[str, Settings], tenant: str | None, asked: Sequence[Question], k: int
 ) -> dict[str, Evaluation]:
     from agentmem import Memory
     from agentmem.evaluation import evaluate
 
     found = {}
     for name, settings in named.items():
-        async with Memory(settings, tenant=tenant) as memory:
+        async with Memory(quiet(settings), tenant=tenant) as memory:
             with progress_bar("asking" if len(named) == 1 else f"asking, {name}") as tell:
                 found[name] = await evaluate(memory, asked, k=k, on_progress=tell)
     return found
 
 
-def _changed(settings: Settings, changes: Sequence[str], file: Path | None) -> Settings:
-    """Return settings with what a file and the options say instead."""
-    import tomllib
-
-    values = settings.model_dump(exclude_unset=True)
-    if file is not None:
-        try:
-            values |= tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"could not read settings from {file}: {error}") from error
-    for change in changes:
-        name, sign, value = change.partition("=")
-        if not sign or name not in Settings.model_fields:
-            raise InvalidInputError(
-                f"--with {change!r} must be NAME=VALUE with the name of a setting; see "
-                "'agentmem config'"
-            )
-        values[name] = value
-    return Settings(**values)
-
-
 def _bound(text: str) -> tuple[str, float]:
-    with _measuring():
-        from agentmem.evaluation import MEASURES
+    from agentmem.evaluation import MEASURES
+
     name, _, value = text.partition("=")
     try:
         least = float(value)
@@ -215,78 +147,63 @@ def _bound(text: str) -> tuple[str, float]:
     return name, least
 
 
-def _print(found: dict[str, Evaluation]) -> None:
-    from agentmem.evaluation._report import (
+# ------------------------------------------------------------------------- what is shown
+
+
+def _check_report(path: Path) -> None:
+    """Say what is wrong with a report before the questions are asked."""
+    with measuring():
+        from agentmem.evaluation import _report  # noqa: F401
+    with _writing(path):
+        path.open("a", encoding="utf-8").close()
+
+
+def _write_report(
+    path: Path, found: dict[str, Evaluation], source: str, about: Mapping[str, str]
+) -> None:
+    from agentmem.evaluation._report import html_report
+
+    text = html_report(found, source=source, about=about)
+    with _writing(path):
+        path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInputError(
+            f"the report cannot be written to {str(path)!r} ({error.strerror}); name a file in a "
+            "folder that is there"
+        ) from error
+
+
+def _print(found: dict[str, Evaluation], about: Mapping[str, str]) -> None:
+    from agentmem.evaluation._tables import (
         changed_table,
         difference_table,
         quality_table,
         time_table,
+        verdict,
     )
 
     for title, headers, rows in (
         quality_table(found),
-        difference_table(found),
         time_table(found),
         changed_table(found),
+        difference_table(found),
     ):
         if rows:
             table = Table(title=title)
             for place, header in enumerate(headers):
                 table.add_column(header, justify="right" if place else "left")
             for row in rows:
-                table.add_row(*row)
+                table.add_row(*map(escape, row))
             console.print(table)
     for name, evaluation in found.items():
-        console.print(f"{name}: {evaluation.tokens():.0f} tokens of context on average")
-
-
-# ------------------------------------------------------------------------- drafting
-
-
-def _name(query: str) -> str:
-    return " ".join(query.casefold().split())
-
-
-def _known(path: Path) -> set[str]:
-    from agentmem.evaluation._questions import load_questions
-
-    if not path.exists() or not path.read_text(encoding="utf-8").strip():
-        return set()
-    return {_name(question.query) for question in load_questions(path)}
-
-
-async def _again(memory: Memory, entry: Logged) -> SearchResult:
-    from agentmem._cli._input import moment
-
-    scope = dict(entry.scope)
-    as_of = moment(scope.pop("as_of", None), "as_of")
-    return await memory.search(entry.query, k=_SHOWN, as_of=as_of, **scope)
-
-
-def _chosen(entry: Logged, result: SearchResult, top: int | None) -> list[str] | None:
-    """Return ids of the right hits, an empty list to skip, None to stop."""
-    if top is not None:
-        return list(dict.fromkeys(hit.document_id for hit in result.hits[:top]))
-    console.rule(f"asked {entry.times} times")
-    console.print(entry.query, markup=False, style="bold")
-    for number, hit in enumerate(result.hits, start=1):
-        console.print(f"{number}. {' '.join(hit.text.split())[:200]}", markup=False)
-    while True:
-        answer = typer.prompt("right hits (such as 1 3), s skip, q stop").strip().casefold()
-        if answer == "q":
-            return None
-        if answer == "s":
-            return []
-        try:
-            numbers = [int(part) for part in answer.replace(",", " ").split()]
-            return list(dict.fromkeys(result.hits[n - 1].document_id for n in numbers if n > 0))
-        except (ValueError, IndexError):
-            errors.print(f"{answer!r} is not an answer; write numbers from the list")
-
-
-def _append(path: Path, entry: Logged, chosen: list[str], *, is_draft: bool) -> None:
-    record: dict[str, Any] = {"query": entry.query, "relevant": chosen, **entry.scope}
-    if is_draft:
-        record["draft"] = True
-    with path.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+        line = f"{evaluation.tokens():.0f} tokens of context on average"
+        line = f"{name} ({about[name]}): {line}" if len(found) > 1 else line
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if len(found) > 1:
+        console.print(verdict(found), markup=False, highlight=False, soft_wrap=True)

@@ -1,14 +1,17 @@
-"""Reads the log of searches, from which a question set can be drafted (`Settings.search_log`)."""
+"""Makes question sets from the log of searches (`Settings.search_log`)."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentmem._filters import parse_filter, to_json
 from agentmem.errors import InvalidInputError
+from agentmem.evaluation._questions import Question
 
 _SCOPE = ("user_id", "collections", "where", "as_of")
 
@@ -22,11 +25,18 @@ class Logged:
     times: int
 
 
-def read_log(path: Path) -> list[Logged]:
+def read_log(path: Path, *, tenant: str | None = None) -> list[Logged]:
     """Return the different searches of a log, the most frequent first.
 
     Searches are the same when their words are, whatever their case and spacing, in one scope. A
     last line that was cut short is passed over.
+
+    Parameters
+    ----------
+    path
+        The file that `Settings.search_log` named.
+    tenant
+        Only searches of this tenant; None takes all.
 
     Raises
     ------
@@ -48,11 +58,47 @@ def read_log(path: Path) -> list[Logged]:
                 f"{path.name}, line {number} is no logged search; give the file that the setting "
                 "search_log names"
             )
+        if tenant is not None and record.get("tenant", tenant) != tenant:
+            continue
         scope = {name: record[name] for name in _SCOPE if record.get(name) is not None}
-        name = json.dumps([" ".join(record["query"].casefold().split()), scope], sort_keys=True)
+        name = _name(record["query"], scope)
         counts[name] += 1
         first.setdefault(name, (record["query"], scope))
     return [Logged(*first[name], times) for name, times in counts.most_common()]
+
+
+def not_in(logged: Iterable[Logged], questions: Iterable[Question]) -> list[Logged]:
+    """Return the searches that a question set does not have yet."""
+    known = {_name(question.query, _scope_of(question)) for question in questions}
+    return [entry for entry in logged if _name(entry.query, entry.scope) not in known]
+
+
+def question_line(
+    entry: Logged, relevant: Sequence[str | Mapping[str, Any]], *, draft: bool = False
+) -> str:
+    """Return a line of a question set; without an answer it says that nothing answers it."""
+    record: dict[str, Any] = {"query": entry.query, "relevant": list(relevant), **entry.scope}
+    if draft:
+        record["draft"] = True
+    if not relevant:
+        record["unanswerable"] = True
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _scope_of(question: Question) -> dict[str, Any]:
+    values = {
+        "user_id": question.user_id,
+        "collections": None if question.collections is None else list(question.collections),
+        "where": None if question.where is None else to_json(question.where),
+        "as_of": None if question.as_of is None else question.as_of.isoformat(),
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _name(query: str, scope: Mapping[str, Any]) -> str:
+    where = parse_filter(scope.get("where"))
+    same = {**scope, "where": None if where is None else to_json(where)}
+    return json.dumps([" ".join(query.casefold().split()), same], sort_keys=True)
 
 
 def _record(line: str) -> dict[str, Any] | None:

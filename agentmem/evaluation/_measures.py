@@ -16,6 +16,7 @@ MEASURES = {
     "recall@5": R @ 5,
     "recall@10": R @ 10,
     "recall@40": R @ 40,
+    "success@1": Success @ 1,
     "success@5": Success @ 5,
     "mrr": RR,
     "ndcg@10": nDCG @ 10,

@@ -3,7 +3,8 @@
     {"query": "When does the ferry leave?", "relevant": [{"key": "ferry"}], "user_id": "ada"}
 
 A target is a document's id (also as a plain text), its key in a collection, or a quote that the
-text of a right hit contains. `grade` says how right it is, 1 when not given.
+text of a right hit contains. `grade` says how right it is, 1 when not given. A question that
+nothing answers has no target and says so: {"query": "...", "relevant": [], "unanswerable": true}.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from agentmem._filters import Filter, parse_filter
 from agentmem.errors import AgentMemError, InvalidInputError
 
 _FIELDS = frozenset(
-    {"id", "query", "relevant", "user_id", "collections", "where", "as_of", "draft", "note"}
+    {
+        *("id", "query", "relevant", "user_id", "collections", "where", "as_of"),
+        *("draft", "unanswerable", "note"),
+    }
 )
 _KINDS = ("id", "key", "quote")
 
@@ -44,7 +48,8 @@ class Target:
 class Question:
     """A query, its scope, and what answers it.
 
-    `draft` says that a person has not looked at the targets yet.
+    `draft` says that a person has not looked at the targets yet. A question that nothing answers
+    has no targets.
     """
 
     id: str
@@ -96,26 +101,39 @@ def _question(line: str, place: str, number: str) -> Question:
     query = record.get("query")
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"{place} needs a 'query' that is a text")
-    relevant = record.get("relevant")
-    if not isinstance(relevant, list) or not relevant:
-        raise InvalidInputError(
-            f"{place} needs 'relevant', a list of ids or of objects with id, key or quote"
-        )
     try:
         return Question(
             id=str(record.get("id", number)),
             query=query,
-            relevant=tuple(_target(value, place) for value in relevant),
+            relevant=_targets(record, place),
             user_id=_text(record, "user_id", place),
             collections=_collections(record.get("collections"), place),
             where=parse_filter(record.get("where")),
             as_of=_moment(record.get("as_of"), place),
-            draft=bool(record.get("draft", False)),
+            draft=_flag(record, "draft", place),
         )
     except InvalidInputError:
         raise
     except AgentMemError as error:
         raise InvalidInputError(f"{place}: {error}") from error
+
+
+def _targets(record: Mapping[str, Any], place: str) -> tuple[Target, ...]:
+    relevant = record.get("relevant")
+    nothing = _flag(record, "unanswerable", place)
+    if not isinstance(relevant, list) or bool(relevant) == nothing:
+        raise InvalidInputError(
+            f"{place} needs 'relevant', a list of ids or of objects with id, key or quote; where "
+            'nothing answers the question, write "relevant": [], "unanswerable": true'
+        )
+    return tuple(dict.fromkeys(_target(value, place) for value in relevant))
+
+
+def _flag(record: Mapping[str, Any], name: str, place: str) -> bool:
+    value = record.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{place}: {name} must be true or false, not {value!r}")
+    return value
 
 
 def _target(value: object, place: str) -> Target:
@@ -136,7 +154,7 @@ def _target(value: object, place: str) -> Target:
         raise InvalidInputError(f"{place}: grade is {grade!r} and must be a whole number from 1 on")
     fields: dict[str, Any] = {given[0]: named, "grade": grade}
     if "collection" in value:
-        fields["collection"] = str(value["collection"])
+        fields["collection"] = _text(value, "collection", place) or "default"
     return Target(**fields)
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentmem.evaluation import by_query, compare, measures_of
-from agentmem.evaluation._page import number
+from agentmem.evaluation._tables import number
 from benchmarks.__main__ import app
 from benchmarks._datasets import DataError
 from benchmarks._results import Results, measured
