@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +45,8 @@ def changed(settings: Settings, changes: Sequence[str], file: Path | None) -> Se
 
 
 def _read(file: Path) -> dict[str, object]:
+    import tomllib
+
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

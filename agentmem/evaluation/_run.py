@@ -78,8 +78,8 @@ async def _ask(
 
 async def _answer(memory: Memory, question: Question, k: int) -> Answer:
     shown = await _ask(memory, question, k)
-    # The same search once more: the time of explaining is not the search's own, and a larger k would
-    # take larger pools than the settings say.
+    # The same search once more: the time of explaining is not the search's own. Not with a larger
+    # k, which would take larger pools than the settings say.
     candidates = (await _ask(memory, question, k, explain=True)).trace.explanations or ()
     wanted, stands_for = await judge(memory, question, candidates)
     times = {stage.name: stage.milliseconds for stage in shown.trace.stages}
