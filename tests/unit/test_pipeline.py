@@ -80,33 +80,22 @@ async def test_an_unknown_stage_cannot_be_replaced(make_memory: MakeMemory) -> N
             pass
 
 
-class Backwards:
-    """A stage 4 of a caller: the worst first."""
-
-    name = "fuse"
-    runs = "client"
-    needs = frozenset({"candidates", "scope"})
-    adds = frozenset({"fused"})
-
-    def __init__(self, memory: list[Memory]) -> None:
-        self._memory = memory
+class Backwards(Plain):
+    """A stage 4 of a caller, with nothing but what the state holds: the worst first."""
 
     async def run(self, state: SearchState) -> None:
         assert state.candidates is not None
-        assert state.scope is not None
-        await self._memory[0]._open_parts().backend.hydrate(state.scope, state.candidates, False)
         state.fused = sorted(state.candidates, key=lambda c: c.vector_rank or 0, reverse=True)
 
-    def describe(self) -> Mapping[str, Any]:
-        return {}
 
-
-async def test_one_stage_can_be_replaced(make_memory: MakeMemory) -> None:
-    box: list[Memory] = []
-    async with make_memory(stages={"fuse": Backwards(box)}, reranker="none") as memory:
-        box.append(memory)
+@pytest.mark.parametrize("reranker", ["none", "late"])
+async def test_one_stage_can_be_replaced(make_memory: MakeMemory, reranker: str) -> None:
+    fuse = Backwards("fuse", {"candidates"}, {"fused"})
+    async with make_memory(stages={"fuse": fuse}, reranker=reranker) as memory:
         await memory.write(["tide tide", "tide owl", "owl owl"])
-        assert texts(await memory.search("tide")) == ["owl owl", "tide owl", "tide tide"]
+        found = texts(await memory.search("tide"))
+        assert set(found) == {"tide tide", "tide owl", "owl owl"}
+        assert (found[0] == "owl owl") == (reranker == "none")
 
 
 def test_reciprocal_rank_fusion() -> None:
