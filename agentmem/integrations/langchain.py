@@ -33,7 +33,7 @@ class AgentMemRetriever(BaseRetriever):
     Parameters
     ----------
     memory
-        An open memory, which stays the caller's.
+        An open memory or a `MemoryHome`, which stays the caller's.
     url
         Where a memory is, instead of an open one; closed by `close`.
     tenant
@@ -65,7 +65,8 @@ class AgentMemRetriever(BaseRetriever):
 
     def close(self) -> None:
         """Close the memory that the retriever has opened, and end its thread."""
-        self._home.close()
+        if not isinstance(self.memory, MemoryHome):  # a home that was given stays the caller's
+            self._home.close()
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **scope: Any

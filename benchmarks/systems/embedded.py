@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from agentmem import Document, Explanation, Memory, SearchResult, Settings
+from agentmem import Document, Memory, SearchResult, Settings
+from agentmem.evaluation._run import rankings_of
 from benchmarks.systems.base import Answer, Question, System
 
 # The union of two pools of 100: a fusion that keeps so many cuts nothing.
@@ -66,9 +67,13 @@ class Embedded(System):
         pools = await self._ask(self._uncut, question, depth, token_budget=10**9, explain=True)
         final = await self._ask(self._memory, question, depth, token_budget=10**9, explain=True)
         await self._learn_keys(pools, final)
-        rankings = _before_reranking(pools, self._keys)
-        full = _documents(final.trace.explanations or (), self._keys)
-        return Answer(full, {}, rankings)
+        before = rankings_of(pools.trace.explanations or ())
+        after = rankings_of(final.trace.explanations or ())
+        rankings = {name: self._as_keys(before[name]) for name in ("vector", "lexical", "fused")}
+        return Answer(self._as_keys(after["full"]), {}, rankings)
+
+    def _as_keys(self, ids: Sequence[str]) -> list[str]:
+        return [self._keys[name] for name in ids]
 
     async def _ask(self, memory: Memory, question: Question, k: int, **more: Any) -> SearchResult:
         return await memory.search(
@@ -91,25 +96,6 @@ class Embedded(System):
     async def close(self) -> None:
         """Close both views."""
         await self._stack.aclose()
-
-
-def _before_reranking(result: SearchResult, keys: Mapping[str, str]) -> dict[str, list[str]]:
-    candidates = list(result.trace.explanations or ())
-    near = [c for c in candidates if c.scores.vector_rank is not None]
-    found = [c for c in candidates if c.scores.lexical_rank is not None]
-    near.sort(key=lambda c: c.scores.vector_rank or 0)
-    found.sort(key=lambda c: (c.scores.lexical_rank or 0, c.id))
-    candidates.sort(key=lambda c: (-c.scores.fusion, c.id))
-    return {
-        "vector": _documents(near, keys),
-        "lexical": _documents(found, keys),
-        "fused": _documents(candidates, keys),
-    }
-
-
-def _documents(candidates: Sequence[Explanation], keys: Mapping[str, str]) -> list[str]:
-    """Return each document once, where its best chunk stands."""
-    return list(dict.fromkeys(keys[candidate.document_id] for candidate in candidates))
 
 
 SYSTEM = Embedded

@@ -14,7 +14,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import agentmem
 from agentmem import F, Memory, WrongLoopError
-from agentmem.integrations.home import THREAD_NAME
+from agentmem.integrations.home import THREAD_NAME, MemoryHome
 from agentmem.integrations.langchain import AgentMemRetriever
 from tests.support import WordEmbedder
 
@@ -118,3 +118,9 @@ def test_a_memory_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None
     with pytest.raises(agentmem.StoreAccessError):
         AgentMemRetriever(url=str(tmp_path / "file")).invoke("x")
     assert not [t for t in threading.enumerate() if t.name == THREAD_NAME]
+
+
+def test_a_home_that_was_given_stays_open(tmp_path: Path) -> None:
+    with MemoryHome(url=tmp_path / "memory", embedder=WordEmbedder()) as home:
+        AgentMemRetriever(memory=home).close()
+        assert AgentMemRetriever(memory=home).invoke("tide") == []
