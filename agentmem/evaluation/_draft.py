@@ -69,7 +69,7 @@ def read_log(path: Path, *, tenant: str | None = None) -> list[Logged]:
 
 def not_in(logged: Iterable[Logged], questions: Iterable[Question]) -> list[Logged]:
     """Return the searches that a question set does not have yet."""
-    known = {_name(question.query, _scope_of(question)) for question in questions}
+    known = {_name(question.query, question.scope()) for question in questions}
     return [entry for entry in logged if _name(entry.query, entry.scope) not in known]
 
 
@@ -83,16 +83,6 @@ def question_line(
     if not relevant:
         record["unanswerable"] = True
     return json.dumps(record, ensure_ascii=False) + "\n"
-
-
-def _scope_of(question: Question) -> dict[str, Any]:
-    values = {
-        "user_id": question.user_id,
-        "collections": None if question.collections is None else list(question.collections),
-        "where": None if question.where is None else to_json(question.where),
-        "as_of": None if question.as_of is None else question.as_of.isoformat(),
-    }
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _name(query: str, scope: Mapping[str, Any]) -> str:

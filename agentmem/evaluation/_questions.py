@@ -16,7 +16,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from agentmem._filters import Filter, parse_filter
+from agentmem._filters import Filter, parse_filter, to_json
 from agentmem.errors import AgentMemError, InvalidInputError
 
 _FIELDS = frozenset(
@@ -60,6 +60,16 @@ class Question:
     where: Filter | None = None
     as_of: datetime | date | None = None
     draft: bool = False
+
+    def scope(self) -> dict[str, Any]:
+        """Return where to look, as a line of a question set says it."""
+        values = {
+            "user_id": self.user_id,
+            "collections": None if self.collections is None else list(self.collections),
+            "where": None if self.where is None else to_json(self.where),
+            "as_of": None if self.as_of is None else self.as_of.isoformat(),
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def load_questions(path: Path) -> list[Question]:

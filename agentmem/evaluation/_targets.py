@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentmem import Explanation, Memory, StoredDocument
-from agentmem._filters import to_json
 from agentmem.evaluation._answers import Answer, Wanted
 from agentmem.evaluation._questions import Question, Target
 
@@ -82,7 +81,7 @@ async def find_unseen(memory: Memory, answers: Sequence[Answer]) -> list[Answer]
         for place, wanted in enumerate(answer.wanted):
             if wanted.document is None and wanted.target.quote is not None:
                 pending = (number, place, plain(wanted.target.quote))
-                scopes[_scope(answer.question)].append(pending)
+                scopes[json.dumps(answer.question.scope(), sort_keys=True)].append(pending)
     changed = list(answers)
     for open_quotes in scopes.values():
         question = answers[open_quotes[0][0]].question
@@ -91,11 +90,6 @@ async def find_unseen(memory: Memory, answers: Sequence[Answer]) -> list[Answer]
             targets[place] = replace(targets[place], document=document)
             changed[number] = replace(changed[number], wanted=tuple(targets))
     return changed
-
-
-def _scope(question: Question) -> str:
-    where = None if question.where is None else to_json(question.where)
-    return json.dumps([question.user_id, question.collections, where, str(question.as_of)])
 
 
 async def _holders(
