@@ -67,7 +67,7 @@ wheel: $(READY)
 	$(BIN)/check-wheel-contents dist/*.whl
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/_site/mkdocs.yml
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks household

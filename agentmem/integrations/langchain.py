@@ -30,7 +30,7 @@ class AgentMemRetriever(BaseRetriever):
     `score`, `similarity`, `created_at`, `citation` (document, version and character span), and the
     document's own metadata under `metadata`.
 
-    Parameters
+    Attributes
     ----------
     memory
         An open memory or a `MemoryHome`, which stays the caller's.
