@@ -1,66 +1,66 @@
-"""Makes the pages that would go stale if a person wrote them: commands, settings, errors, names.
+"""Makes what would go stale if a person wrote it: commands, settings, errors, limits, names.
 
-A hook of the site's generator: the pages exist only in the built site.
+A hook of the site's generator. Pages say ``<!-- generated: NAME -->`` where a part goes; the pages
+of the Python reference are made whole and exist only in the built site.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import agentmem
-from agentmem import Settings, errors
+from agentmem import Settings, _arguments, _prepare, _terms, errors, integrations
 from agentmem._cli._app import app
+from agentmem._filters import parse, tree, values
+from agentmem.pipeline import understand
+from agentmem.pipeline.understand import _times
 
+_ROOT = Path(__file__).resolve().parents[2]
 _DECISIONS = "decisions"
+_PLACE = re.compile(r"<!-- generated: (\w+) ?(.*?) -->")
 _HOMES = {
-    "reference/types.md": ("agentmem._types", "agentmem._types_moving"),
+    "reference/types.md": ("agentmem._types", "agentmem._types_moving", "agentmem._chunking"),
     "reference/filters.md": ("agentmem._filters",),
 }
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
-    pages = {
-        "cli.md": commands_page(),
-        "settings.md": settings_page(),
-        "errors.md": errors_page(),
-        **reference_pages(),
-    }
-    for path, text in pages.items():
-        files.append(File.generated(config, path, content=text))
-    return files
-
-
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the decisions in the navigation, in the order of their names."""
-    from pathlib import Path
-
     found = sorted(Path(config.docs_dir, _DECISIONS).glob("*.md"))
     if config.nav is not None:
         config.nav[-1] = {"Decisions": [f"{_DECISIONS}/{path.name}" for path in found]}
     return config
 
 
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made whole."""
+    for path, text in {**reference_pages(), "changelog.md": changelog()}.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the generated parts of a page in their places."""
+    return _PLACE.sub(lambda place: _PARTS[place[1]](place[2]), markdown)
+
+
 # ------------------------------------------------------------------------- commands
 
 
-def commands_page() -> str:
-    """Return the page of the command line, from the commands themselves."""
-    group: Any = typer.main.get_command(app)
-    parts = [
-        "# Command line\n",
-        "Every command that works on a memory takes `--url` (or `AGENTMEM_URL`) and `--tenant`. "
-        "Exit codes: 0 when all went well, 1 for a fault that was found or met (one line on "
-        "standard error), 2 for a wrong call. `agentmem --install-completion` sets up the "
-        "completion of your shell.\n",
-    ]
-    parts += [_command(words, command) for words, command in _walk((), group)]
-    return "\n".join(parts)
+def commands(_: str) -> str:
+    """Return every command with its arguments and options, from the commands themselves."""
+    root: Any = typer.main.get_command(app)
+    return "\n".join(_command(words, command) for words, command in _walk((), root))
 
 
 def _walk(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], Any]]:
@@ -73,68 +73,124 @@ def _walk(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], A
 
 
 def _command(words: tuple[str, ...], command: Any) -> str:
-    names = " ".join(words)
-    lines = [f"## agentmem {names}\n", inspect.cleandoc(command.help or ""), ""]
-    rows = [_parameter(p) for p in command.params if not getattr(p, "hidden", False)]
-    if rows:
-        lines += ["| argument or option | meaning |", "|---|---|", *rows, ""]
+    names = " ".join(("agentmem", *words))
+    shown = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = [_argument(p) for p in shown if p.param_type_name == "argument"]
+    usage = " ".join((names, "[OPTIONS]", *arguments))
+    lines = [f"## {names}\n", inspect.cleandoc(command.help or ""), "", f"```text\n{usage}\n```\n"]
+    if shown:
+        lines += ["| | |", "|---|---|", *map(_parameter, shown), ""]
     return "\n".join(lines)
+
+
+def _argument(parameter: Any) -> str:
+    name = str(parameter.metavar or parameter.name).upper().strip("[]")
+    name = f"{name}..." if parameter.nargs == -1 and not name.endswith("...") else name
+    return name if parameter.required else f"[{name}]"
 
 
 def _parameter(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        name = f"`{str(parameter.metavar or parameter.name).upper()}`"
+        name = f"`{_argument(parameter)}`"
     else:
         name = ", ".join(f"`{n}`" for n in (*parameter.opts, *parameter.secondary_opts))
     default = parameter.default
-    shown = "" if default in (None, False, ()) or callable(default) else f" Default: `{default}`."
-    text = (getattr(parameter, "help", None) or "").replace("|", "\\|")
-    return f"| {name} | {text}{shown} |"
+    given = "" if default in (None, False, ()) or callable(default) else f" Default: `{default}`."
+    return f"| {name} | {_cell(getattr(parameter, 'help', None) or '')}{given} |"
 
 
-# ------------------------------------------------------------------------- settings
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
-def settings_page() -> str:
-    """Return the page of the settings, from the fields themselves."""
-    lines = [
-        "# Settings\n",
-        "Strongest first: arguments of `Settings(...)`, environment variables, a TOML file "
-        "(`agentmem.toml` in the working directory, or the one that `AGENTMEM_CONFIG` names), "
-        "defaults. `agentmem config` shows what is in force, with secrets hidden.\n",
-        "| setting | environment variable | default | meaning |",
-        "|---|---|---|---|",
-    ]
+# ------------------------------------------------------------------------- settings, limits
+
+
+def settings(_: str) -> str:
+    """Return the table of the settings, from the fields themselves."""
+    lines = ["| setting | environment variable | default | range | meaning |", "|---|---|---|---|---|"]
     for name, field in Settings.model_fields.items():
         default = field.get_default(call_default_factory=True)
-        shown = "" if default is None else f"`{default}`"
-        text = (field.description or "").replace("|", "\\|")
-        lines.append(f"| `{name}` | `AGENTMEM_{name.upper()}` | {shown} | {text} |")
-    return "\n".join(lines) + "\n"
+        cells = (
+            f"`{name}`",
+            f"`AGENTMEM_{name.upper()}`",
+            "" if default is None else f"`{default}`",
+            _range(field.metadata),
+            _cell(field.description or ""),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _range(constraints: list[Any]) -> str:
+    """Return the bounds of a number, such as ``1 to 4,096`` or ``above 0, to 600``."""
+    bounds = {
+        name: getattr(constraint, name)
+        for constraint in constraints
+        for name in ("ge", "gt", "le")
+        if getattr(constraint, name, None) is not None
+    }
+    low = f"above {bounds['gt']:,}" if "gt" in bounds else f"{bounds['ge']:,}" if "ge" in bounds else ""
+    if "le" not in bounds:
+        return f"{low} or more" if "ge" in bounds else low
+    return f"{low}{',' if 'gt' in bounds else ''} to {bounds['le']:,}"
+
+
+def limits(_: str) -> str:
+    """Return the table of limits, from the constants that are checked."""
+    rows = (
+        ("content of a document", f"{_prepare.MAX_CONTENT_BYTES >> 20} MiB"),
+        ("key", f"{_prepare.MAX_KEY_BYTES:,} bytes"),
+        ("title, source", f"{_prepare.MAX_TITLE_BYTES:,} bytes each"),
+        ("name of a tenant, user or collection", f"{_prepare.MAX_NAME_BYTES:,} bytes"),
+        ("name of a metadata field", f"{values.MAX_KEY_BYTES:,} bytes"),
+        ("nesting of metadata", f"{values.MAX_DEPTH} levels"),
+        ("whole numbers in metadata", "64 bits with sign"),
+        ("fractions in metadata", f"from {values.MIN_FLOAT:g} to {values.MAX_FLOAT:g}, and 0"),
+        ("query", f"{understand.MAX_QUERY_BYTES >> 20} MiB"),
+        ("words of a query that are looked up", f"{_terms.MAX_QUERY_TERMS}"),
+        ("characters of a query that are read for times", f"{_times.MAX_LENGTH:,}"),
+        ("hits of a search (`k`)", f"{_arguments.MAX_HITS:,}"),
+        ("documents on a page", f"{_arguments.MAX_PAGE:,}"),
+        ("nesting of a filter", f"{parse.MAX_DEPTH} levels"),
+        ("comparisons in a filter", f"{parse.MAX_COMPARISONS:,}"),
+        ("values of one `in` list", f"{tree.MAX_MEMBERS:,}"),
+        ("text that a filter compares with", f"{tree.MAX_TEXT_BYTES:,} bytes"),
+    )
+    return "\n".join(["| what | most |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)])
 
 
 # ------------------------------------------------------------------------- errors
 
 
-def errors_page() -> str:
-    """Return the page of the errors, from the tree of classes."""
-    lines = [
-        "# Errors\n",
-        "Every error is an `AgentMemError`. A message names what was asked, what stopped it and "
-        "what to do. Errors of a driver never leave the library; they are chained as "
-        "`__cause__`.\n",
-    ]
-    lines += _error_lines(errors.AgentMemError, 0)
-    return "\n".join(lines) + "\n"
+def error_tree(_: str) -> str:
+    """Return the tree as it is drawn in the module, and each class with its text."""
+    drawing = inspect.cleandoc(inspect.getdoc(errors) or "").split("\n\n")[1]
+    parts = [f"```text\n{inspect.cleandoc(drawing)}\n```"]
+    parts += [_member(f"agentmem.{kind.__name__}", 3) for kind in _kinds(errors.AgentMemError)]
+    return "\n\n".join(parts)
 
 
-def _error_lines(kind: type[BaseException], depth: int) -> list[str]:
-    text = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-    lines = [f"{'    ' * depth}* `{kind.__name__}`: {text}"]
-    for inner in kind.__subclasses__():
-        if inner.__module__ == errors.__name__:
-            lines += _error_lines(inner, depth + 1)
-    return lines
+def _kinds(root: type[BaseException]) -> list[type[BaseException]]:
+    own = [kind for kind in root.__subclasses__() if kind.__module__ == errors.__name__]
+    return [root, *(kind for inner in own for kind in _kinds(inner))]
+
+
+# ------------------------------------------------------------------------- other files
+
+
+def readme(title: str) -> str:
+    """Return a section of the README, without its heading."""
+    text = (_ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    if section is None:
+        raise ValueError(f"the README has no section {title!r}")
+    return re.sub(r"\]\(docs/", "](", section[1]).strip()
+
+
+def changelog() -> str:
+    """Return the changelog as a page."""
+    return (_ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------- reference
@@ -143,10 +199,10 @@ def _error_lines(kind: type[BaseException], depth: int) -> list[str]:
 def reference_pages() -> dict[str, str]:
     """Return the pages of the Python reference: every public name on one of them."""
     pages = {
-        "reference/memory.md": _page("Memory", ["agentmem.Memory", "agentmem.Settings"]),
-        "reference/models.md": _page("Models", ["agentmem.models.base"]),
-        "reference/evaluation.md": _page("Evaluation", ["agentmem.evaluation"]),
+        "reference/memory.md": _page("Memory", ["agentmem.Memory"]),
+        "reference/models.md": _page("Models", ["agentmem.models.base", *_models()]),
         "reference/pipeline.md": _page("Pipeline", ["agentmem.pipeline"]),
+        "reference/evaluation.md": _page("Evaluation", ["agentmem.evaluation"]),
         "reference/integrations.md": _page("Integrations", _integrations()),
     }
     for path, homes in _HOMES.items():
@@ -159,14 +215,31 @@ def reference_pages() -> dict[str, str]:
     return pages
 
 
+def _models() -> list[str]:
+    return [
+        "agentmem.models.onnx_embedder.OnnxEmbedder",
+        "agentmem.models.onnx_reranker.CrossEncoderReranker",
+        "agentmem.models.late_interaction.LateInteractionReranker",
+    ]
+
+
 def _integrations() -> list[str]:
-    from pkgutil import iter_modules
-
-    from agentmem import integrations
-
     found = (info.name for info in iter_modules(integrations.__path__))
     return [f"agentmem.integrations.{name}" for name in sorted(found) if not name.startswith("_")]
 
 
 def _page(title: str, names: list[str]) -> str:
-    return f"# {title}\n\n" + "\n\n".join(f"::: {name}" for name in names) + "\n"
+    return f"# {title}\n\n" + "\n\n".join(_member(name, 2) for name in names) + "\n"
+
+
+def _member(name: str, level: int) -> str:
+    return f"::: {name}\n    options:\n      heading_level: {level}"
+
+
+_PARTS: dict[str, Callable[[str], str]] = {
+    "commands": commands,
+    "settings": settings,
+    "limits": limits,
+    "errors": error_tree,
+    "readme": readme,
+}

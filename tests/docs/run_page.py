@@ -46,7 +46,7 @@ class Reader:
         self._kinds: dict[str, Callable[[Block], None]] = {
             "python": self._python,
             "console": self._console,
-            "json": lambda block: json.loads(block.text),
+            "json": lambda block: static.check_client(json.loads(block.text)),
             "jsonl": lambda block: [json.loads(line) for line in block.text.splitlines()],
             "toml": self._toml,
         }
@@ -55,9 +55,12 @@ class Reader:
         """Do what a block says."""
         if block.not_run:
             static.check(block)
-        elif block.title and block.language != "toml":
+            return
+        if block.title:
             Path(block.title).write_text(block.text, encoding="utf-8")
-        elif block.language in self._kinds:
+        if block.title and block.language == "python":
+            return  # a command of the page runs the file
+        if block.language in self._kinds:
             self._kinds[block.language](block)
         else:
             raise Wrong(f"nothing can be done with {block.language!r}; say '<!-- not run: why -->'")

@@ -63,6 +63,14 @@ def parse(words: list[str]) -> None:
     command.make_context("agentmem", list(words), parent=context)
 
 
+def check_client(configuration: dict[str, Any]) -> None:
+    """Check that the servers which a client is configured to start can be started so."""
+    servers = configuration.get("mcpServers") or configuration.get("servers") or {}
+    for server in servers.values():
+        assert server["command"] == "agentmem"
+        parse(server["args"])
+
+
 def check_extras(requirements: list[str]) -> None:
     """Check that the extras which are to be installed exist."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -24,7 +24,15 @@ ROOT = Path(__file__).resolve().parents[2]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--quiet",
+            *("--config-file", "docs/_site/mkdocs.yml", "--site-dir", str(folder)),
+        ],
         capture_output=True,
         text=True,
         cwd=ROOT,
