@@ -43,7 +43,7 @@ class AgentMemError(Exception):
 class ConfigurationError(AgentMemError):
     """A setting, a URL or a file of settings cannot be used.
 
-    What to do: correct the setting that the message names; `agentmem config` shows what is in force.
+    What to do: correct the setting that the message names; ``agentmem config`` shows all.
     """
 
 
@@ -170,8 +170,8 @@ class ModelError(AgentMemError):
 class ModelMismatchError(ModelError):
     """The memory was written with another embedding model.
 
-    What to do: configure the former model, or run ``agentmem reembed`` (on Oracle, ``agentmem copy`` into a
-    schema for the new one).
+    What to do: configure the former model, or run ``agentmem reembed`` (on Oracle, ``agentmem
+    copy`` into a schema for the new one).
     """
 
 
@@ -220,7 +220,8 @@ class StoreVersionError(StoreError):
 class StoreLockedError(StoreError):
     """Another process held a lock for longer than the lock timeout.
 
-    What to do: try again, or raise `Settings.lock_timeout`; the message names the process where it can.
+    What to do: try again, or raise `Settings.lock_timeout`; the message names the process where
+    that is known.
     """
 
 
@@ -234,6 +235,6 @@ class StoreFullError(StoreError):
 class StoreUnavailableError(StoreError):
     """The database cannot be reached.
 
-    What to do: try again. After a forget, purge or restore look first whether it was done: the answer may be
-    what was lost.
+    What to do: try again. After a forget, purge or restore look first whether it was done: what was
+    lost may be the answer.
     """

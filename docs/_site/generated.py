@@ -108,7 +108,10 @@ def _cell(text: str) -> str:
 
 def settings(_: str) -> str:
     """Return the table of the settings, from the fields themselves."""
-    lines = ["| setting | environment variable | default | range | meaning |", "|---|---|---|---|---|"]
+    lines = [
+        "| setting | environment variable | default | range | meaning |",
+        "|---|---|---|---|---|",
+    ]
     for name, field in Settings.model_fields.items():
         default = field.get_default(call_default_factory=True)
         cells = (
@@ -123,17 +126,20 @@ def settings(_: str) -> str:
 
 
 def _range(constraints: list[Any]) -> str:
-    """Return the bounds of a number, such as ``1 to 4,096`` or ``above 0, to 600``."""
+    """Return the bounds of a number, such as ``1 to 4,096`` or ``above 0, up to 600``."""
     bounds = {
         name: getattr(constraint, name)
         for constraint in constraints
         for name in ("ge", "gt", "le")
         if getattr(constraint, name, None) is not None
     }
-    low = f"above {bounds['gt']:,}" if "gt" in bounds else f"{bounds['ge']:,}" if "ge" in bounds else ""
-    if "le" not in bounds:
-        return f"{low} or more" if "ge" in bounds else low
-    return f"{low}{',' if 'gt' in bounds else ''} to {bounds['le']:,}"
+    if not bounds:
+        return ""
+    if "gt" in bounds:
+        return f"above {bounds['gt']:,}, up to {bounds['le']:,}"
+    return (
+        f"{bounds['ge']:,} to {bounds['le']:,}" if "le" in bounds else f"{bounds['ge']:,} or more"
+    )
 
 
 def limits(_: str) -> str:

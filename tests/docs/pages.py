@@ -65,7 +65,7 @@ def blocks(page: Path) -> list[Block]:
             reason = match[1] if match else reason
             continue
         if token.type == "code_block" or (token.type == "fence" and not token.info.strip()):
-            raise ValueError(f"{page}:{line}: code without a language; write ```console or the like")
+            raise ValueError(f"{page}:{line}: code without a language; write ```console")
         if token.type == "fence":
             language, _, rest = token.info.strip().partition(" ")
             title = _TITLE.search(rest)

@@ -43,7 +43,7 @@ class Reader:
     def __init__(self, page: Path) -> None:
         self.page = page
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
-        self._kinds: dict[str, Callable[[Block], None]] = {
+        self._kinds: dict[str, Callable[[Block], object]] = {
             "python": self._python,
             "console": self._console,
             "json": lambda block: static.check_client(json.loads(block.text)),
