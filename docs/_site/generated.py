@@ -79,7 +79,7 @@ def _command(words: tuple[str, ...], command: Any) -> str:
     usage = " ".join((names, "[OPTIONS]", *arguments))
     lines = [f"## {names}\n", inspect.cleandoc(command.help or ""), "", f"```text\n{usage}\n```\n"]
     if shown:
-        lines += ["| | |", "|---|---|", *map(_parameter, shown), ""]
+        lines += ["| argument or option | meaning |", "|---|---|", *map(_parameter, shown), ""]
     return "\n".join(lines)
 
 
@@ -108,15 +108,11 @@ def _cell(text: str) -> str:
 
 def settings(_: str) -> str:
     """Return the table of the settings, from the fields themselves."""
-    lines = [
-        "| setting | environment variable | default | range | meaning |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| setting, variable | default | range | meaning |", "|---|---|---|---|"]
     for name, field in Settings.model_fields.items():
         default = field.get_default(call_default_factory=True)
         cells = (
-            f"`{name}`",
-            f"`AGENTMEM_{name.upper()}`",
+            f"`{name}`<br>`AGENTMEM_{name.upper()}`",
             "" if default is None else f"`{default}`",
             _range(field.metadata),
             _cell(field.description or ""),
@@ -205,7 +201,7 @@ def changelog() -> str:
 def reference_pages() -> dict[str, str]:
     """Return the pages of the Python reference: every public name on one of them."""
     pages = {
-        "reference/memory.md": _page("Memory", ["agentmem.Memory"]),
+        "reference/memory.md": memory_page(),
         "reference/models.md": _page("Models", ["agentmem.models.base", *_models()]),
         "reference/pipeline.md": _page("Pipeline", ["agentmem.pipeline"]),
         "reference/evaluation.md": _page("Evaluation", ["agentmem.evaluation"]),
@@ -219,6 +215,18 @@ def reference_pages() -> dict[str, str]:
         ]
         pages[path] = _page(path.split("/")[1].removesuffix(".md").capitalize(), names)
     return pages
+
+
+def memory_page() -> str:
+    """Return the page of `Memory`: its three verbs first, what it inherits behind them."""
+    homes = (home for home in agentmem.Memory.__mro__ if home.__module__.startswith("agentmem"))
+    names = dict.fromkeys(n for home in homes for n in vars(home) if not n.startswith("_"))
+    return f"# Memory\n\n{_member('agentmem.Memory', 2)}\n      members: [{', '.join(names)}]\n"
+
+
+def alone(name: str) -> str:
+    """Return a class without its members, which the page describes otherwise."""
+    return f"{_member(name, 2)}\n      members: false"
 
 
 def _models() -> list[str]:
@@ -239,10 +247,13 @@ def _page(title: str, names: list[str]) -> str:
 
 
 def _member(name: str, level: int) -> str:
-    return f"::: {name}\n    options:\n      heading_level: {level}"
+    is_module = name.rpartition(".")[2].islower()
+    options = f"heading_level: {level}\n      show_root_full_path: {str(is_module).lower()}"
+    return f"::: {name}\n    options:\n      {options}"
 
 
 _PARTS: dict[str, Callable[[str], str]] = {
+    "alone": alone,
     "commands": commands,
     "settings": settings,
     "limits": limits,
