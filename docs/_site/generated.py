@@ -27,6 +27,7 @@ from agentmem.pipeline.understand import _times
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DECISIONS = "decisions"
+_NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 _PLACE = re.compile(r"<!-- generated: (\w+) ?(.*?) -->")
 _HOMES = {
     "reference/types.md": ("agentmem._types", "agentmem._types_moving", "agentmem._chunking"),
@@ -50,8 +51,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the generated parts of a page in their places."""
-    return _PLACE.sub(lambda place: _PARTS[place[1]](place[2]), markdown)
+    """Put the generated parts of a page in their places, and say what the tests do not run."""
+    shown = _NOT_RUN.sub(r'<p class="not-run">Not run by the tests: \1.</p>', markdown)
+    return _PLACE.sub(lambda place: _PARTS[place[1]](place[2]), shown)
 
 
 # ------------------------------------------------------------------------- commands
@@ -187,7 +189,8 @@ def readme(title: str) -> str:
     section = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     if section is None:
         raise ValueError(f"the README has no section {title!r}")
-    return re.sub(r"\]\(docs/", "](", section[1]).strip()
+    named = re.sub(r"\[docs/(\w+)\.md\]", lambda page: f"[{page[1].capitalize()}]", section[1])
+    return named.replace("](docs/", "](").strip()
 
 
 def changelog() -> str:

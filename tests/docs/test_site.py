@@ -29,8 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-m",
             "mkdocs",
             "build",
-            "--strict",
-            "--quiet",
+            "--strict",  # and not --quiet, which would hide warnings from it
             *("--config-file", "docs/_site/mkdocs.yml", "--site-dir", str(folder)),
         ],
         capture_output=True,
@@ -40,6 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Documentation built" in done.stderr
     assert "WARNING" not in done.stderr
     return folder
 
