@@ -143,16 +143,19 @@ async def test_memory_handles_and_threads_stay_flat(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m", embedder=WordEmbedder()) as memory:
 
         async def rounds(count: int) -> None:
-            # The first search after a write pays for a commit of the text index.
+            """Write, rewrite and search; each version stays until the next purge."""
             for start in range(0, count, 20):
+                # The first search after a write pays for a commit of the text index.
                 for n in range(start, start + 20):
                     await memory.write(f"tide {n % 50}", key=f"k{n % 50}", metadata={"n": n % 3})
                 for n in range(start, start + 20):
                     await memory.search(f"tide {n % 50}", where={"n": n % 3})
+                if (start + 20) % 1000 == 0:
+                    await memory.forget(everything=True, purge=True)
 
-        await rounds(5000 if SOAK else 300)
+        await rounds(10_000 if SOAK else 300)
         before = _usage()
-        await rounds(95_000 if SOAK else 1500)
+        await rounds(90_000 if SOAK else 1500)
         after = _usage()
     print(f"\nresident, handles, threads: {before} -> {after}")
     # A short run has not warmed up all caches when it is measured.
