@@ -1,4 +1,4 @@
-"""The project's own question set: memories of a household, a software project and travels."""
+"""The project's own question sets: memories of a household, and of people in five languages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,23 @@ from rich.table import Table
 from agentmem import Document, Memory, SearchResult
 from benchmarks._datasets import Dataset, Query
 
-FOLDER = Path(__file__).parent / "data" / "household"
+_DATA = Path(__file__).parent / "data"
 _SHOWN = 5
 _TIMES = ("valid_from", "valid_until", "expires_at")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSet:
+    """Files of memories, and the file of questions on them, below ``benchmarks/data``."""
+
+    memories: tuple[str, ...]
+    questions: str
+
+
+OWN_SETS = {
+    "household": OwnSet(("household/memories.jsonl",), "household/questions.jsonl"),
+    "household-times": OwnSet(("household/memories.jsonl",), "household/times.jsonl"),
+}
 
 
 class SetClock:
@@ -66,9 +81,15 @@ class Answered:
         return sorted(self.question.never.intersection(self.found))
 
 
-def load_questions() -> list[Question]:
-    """Return the questions of the set."""
-    return [_question(record) for record in _records("questions.jsonl")]
+def load_questions(name: str = "household") -> list[Question]:
+    """Return the questions of a set of `OWN_SETS`."""
+    return [_question(record) for record in _records(OWN_SETS[name].questions)]
+
+
+def _memories(name: str) -> list[dict[str, Any]]:
+    """Return the memories of a set in the order of writing."""
+    records = [record for path in OWN_SETS[name].memories for record in _records(path)]
+    return sorted(records, key=itemgetter("written_at"))
 
 
 def _question(record: dict[str, Any]) -> Question:
@@ -93,23 +114,23 @@ def _question(record: dict[str, Any]) -> Question:
 
 def as_dataset() -> Dataset:
     """Return texts and questions for measurements that only need texts."""
-    documents = [Document(record["content"]) for record in _records("memories.jsonl")]
+    documents = [Document(record["content"]) for record in _memories("household")]
     questions = load_questions()
     queries = [Query(q.id, q.text, "default", q.kind, q.relevant) for q in questions]
     return Dataset("household", documents, queries)
 
 
-def _records(name: str) -> list[dict[str, Any]]:
-    with (FOLDER / name).open(encoding="utf-8") as lines:
+def _records(path: str) -> list[dict[str, Any]]:
+    with (_DATA / path).open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
 async def fill(
-    memory: Memory, clock: SetClock, console: Console | None = None
+    memory: Memory, clock: SetClock, console: Console | None = None, *, name: str = "household"
 ) -> dict[tuple[str, int], str]:
     """Write all memories at their times; return their references by document id and version."""
     references = {}
-    records = _records("memories.jsonl")
+    records = _memories(name)
     for record in track(records, "writing", console=console, disable=console is None):
         clock.now = datetime.fromisoformat(record["written_at"])
         names = ("key", "title", "source_uri", "user_id", "collection", "metadata")
@@ -125,12 +146,14 @@ async def ask(
     clock: SetClock,
     questions: Sequence[Question],
     references: dict[tuple[str, int], str],
+    *,
+    explain: bool = False,
 ) -> list[Answered]:
     """Ask every question at its time."""
     answered = []
     for question in questions:
         clock.now = question.asked_at
-        result = await memory.search(question.text, k=10, **question.arguments)
+        result = await memory.search(question.text, k=10, explain=explain, **question.arguments)
         found = [references[hit.document_id, hit.version] for hit in result.hits]
         answered.append(Answered(question, found, result))
     return answered

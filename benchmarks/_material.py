@@ -13,6 +13,7 @@ from agentmem import Document
 from agentmem.models.base import Embedder, Encoding, TokenVectors
 from agentmem.models.onnx_embedder import OnnxEmbedder
 from benchmarks._datasets import DataError, Dataset, load_dataset
+from benchmarks._household import OWN_SETS, as_dataset
 from benchmarks._suite import Case
 from benchmarks.systems.base import Question
 
@@ -66,7 +67,7 @@ async def prepare(case: Case, root: Path | None) -> Material:
 
 def is_there(case: Case, root: Path | None) -> bool:
     """Return whether the data of a case can be read here."""
-    if case.data == "scale":
+    if case.data == "scale" or case.data in OWN_SETS:
         return True
     return root is not None and (root / case.data / "corpus.jsonl").is_file()
 
@@ -105,8 +106,6 @@ def _base(root: Path | None) -> tuple[list[str], list[str]]:
             dataset = load_dataset(root / name)
             break
     else:
-        from benchmarks._household import as_dataset
-
         dataset = as_dataset()
     texts = [document.content for document in dataset.documents[:_BASE]]
     return texts, [query.text for query in dataset.queries]

@@ -65,8 +65,8 @@ class Case(_Strict):
     system
         A module of `benchmarks.systems`.
     data
-        A folder under ``--data``, ``household`` (the project's own questions), or ``scale``
-        (`rows` documents mixed from real texts).
+        A folder under ``--data``, one of the project's own sets (`benchmarks._household.OWN_SETS`),
+        or ``scale`` (`rows` documents mixed from real texts).
     settings
         Handed to the system.
     rows

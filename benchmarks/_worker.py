@@ -17,7 +17,9 @@ from typing import Any
 
 from agentmem import Document
 from benchmarks._datasets import DataError
+from benchmarks._household import OWN_SETS
 from benchmarks._material import Asked, Material, NoisyEmbedder, prepare
+from benchmarks._own import run_own
 from benchmarks._suite import Case
 from benchmarks.systems import find_system
 from benchmarks.systems.base import System
@@ -31,6 +33,8 @@ _WARM = 10
 async def run_case(job: dict[str, Any]) -> dict[str, Any]:
     """Measure one case and return facts, times and rankings."""
     case = Case.model_validate(job["case"])
+    if case.data in OWN_SETS:
+        return await run_own(case, Path(job["folder"]))
     kind = find_system(case.system)
     material = await prepare(case, Path(job["data"]) if job["data"] else None)
     folder = Path(job["folder"])

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentmem import Document, Memory, SearchResult, Settings
+from agentmem._clock import Clock
 from agentmem.evaluation._run import rankings_of
 from benchmarks.systems.base import Answer, Question, System
 
@@ -23,6 +24,13 @@ def still() -> datetime:
 class Embedded(System):
     """All six stages, with settings and ablations from the suite."""
 
+    clock: Clock = staticmethod(still)
+
+    @property
+    def memory(self) -> Memory:
+        """The open memory."""
+        return self._memory
+
     async def open(self) -> None:
         """Open the memory as configured."""
         self._stack = AsyncExitStack()
@@ -32,7 +40,7 @@ class Embedded(System):
         self._keys: dict[str, str] = {}
 
     async def _opened(self, settings: Settings) -> Memory:
-        memory = Memory(settings, embedder=self.embedder, clock=still)
+        memory = Memory(settings, embedder=self.embedder, clock=self.clock)
         return await self._stack.enter_async_context(memory)
 
     @asynccontextmanager
