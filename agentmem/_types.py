@@ -261,6 +261,8 @@ class Scores:
         Reciprocal rank fusion score.
     rerank
         The reranker's score, or None without one.
+    timing
+        What the time that the question speaks of added to the hit's score.
     """
 
     similarity: float | None
@@ -269,6 +271,7 @@ class Scores:
     lexical_score: float | None
     fusion: float
     rerank: float | None
+    timing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,6 +379,9 @@ Intent: TypeAlias = Literal[
 ]
 
 
+TimePreference: TypeAlias = Literal["earlier", "current", "latest"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeWindow:
     """A time expression found in a query, resolved against the clock.
@@ -417,6 +423,10 @@ class Plan:
         The kind of question.
     time_window
         The period that the query speaks of, or None.
+    time_preference
+        Which of several statements the query prefers: ``"earlier"`` ones ("used to", "before the
+        move"), the ``"latest"`` ("now", "still"), or, for a question about what is, a
+        ``"current"`` one: the later of two that say much the same. None for neither.
     token_budget
         Upper limit of tokens in the context, or None for no limit.
     diversify_by
@@ -434,6 +444,7 @@ class Plan:
     expansions: tuple[str, ...] = ()
     intent: Intent = "other"
     time_window: TimeWindow | None = None
+    time_preference: TimePreference | None = None
     token_budget: int | None = None
     diversify_by: str | None = None
     made_by: Literal["default", "caller"] = "default"

@@ -61,7 +61,8 @@ class Scope:
     and else at `now`; and `where` is true for it.
 
     The version test is `visible_from <= now < visible_until`, or with `as_of` the test
-    `as_of_from <= as_of < as_of_until`, over the columns of `StoredWindow`.
+    `as_of_from <= as_of < as_of_until`, over the columns of `StoredWindow`. With `begins` the
+    version must also begin within that half-open interval: `begins[0] <= as_of_from < begins[1]`.
     """
 
     tenant: str
@@ -70,6 +71,7 @@ class Scope:
     where: Filter | None
     now: Micros
     as_of: Micros | None
+    begins: tuple[Micros, Micros] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,8 @@ class Candidate:
     vector_rank, lexical_rank
         Place in each pool from 1 on (ROW_NUMBER by similarity rounded to 6 digits and id;
         DENSE_RANK by lexical score), None when not in the pool.
+    timing
+        What the time that the question speaks of has added to `score`.
     row
         Set by `candidates` or by `hydrate`.
     handle
@@ -152,6 +156,7 @@ class Candidate:
     lexical_score: float | None = None
     fusion: float = 0.0
     rerank: float | None = None
+    timing: float = 0.0
     score: float = 0.0
     row: ChunkRow | None = None
     handle: int | None = None

@@ -34,6 +34,9 @@ class OwnSet:
 OWN_SETS = {
     "household": OwnSet(("household/memories.jsonl",), "household/questions.jsonl"),
     "household-times": OwnSet(("household/memories.jsonl",), "household/times.jsonl"),
+    "languages": OwnSet(
+        ("household/memories.jsonl", "languages/memories.jsonl"), "languages/questions.jsonl"
+    ),
 }
 
 

@@ -98,7 +98,7 @@ def _marginal(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
         left.remove(best)
         chosen.append(best)
         for place in left:
-            likeness[place] = max(likeness[place], _overlap(terms[best], terms[place]))
+            likeness[place] = max(likeness[place], overlap(terms[best], terms[place]))
     return [candidates[place] for place in (*chosen, *left)]
 
 
@@ -106,7 +106,7 @@ def _worth(relevance: Sequence[float], likeness: Sequence[float]) -> Callable[[i
     return lambda place: _MMR_LAMBDA * relevance[place] - (1.0 - _MMR_LAMBDA) * likeness[place]
 
 
-def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
+def overlap(left: frozenset[str], right: frozenset[str]) -> float:
     """Return the Jaccard index of two sets of terms."""
     union = len(left | right)
     return len(left & right) / union if union else 1.0

@@ -257,6 +257,7 @@ def _scores(candidate: Candidate) -> Scores:
         lexical_score=candidate.lexical_score,
         fusion=candidate.fusion,
         rerank=candidate.rerank,
+        timing=candidate.timing,
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from agentmem.backends.base import Backend, CandidateRequest
+from agentmem._types import TimeWindow
+from agentmem.backends.base import Backend, CandidateRequest, Candidates, Scope
 from agentmem.errors import ModelError
 from agentmem.models.base import Embedder
 from agentmem.pipeline._stage import Runs, SearchState, need
+from agentmem.pipeline._timing import begins_of
 
 
 class CandidatesStage:
@@ -71,6 +74,8 @@ class CandidatesStage:
             want_codes=self._want_codes,
         )
         found = await self._backend.candidates(scope, request)
+        if plan.time_window is not None and _may_lack(found, request):
+            found = await self._with_window(found, plan.time_window, scope, request)
         state.candidates = found.items
         if self._fused is None:
             # A stage 4 of the caller's own has no way to the engine, so rows come with candidates.
@@ -81,6 +86,21 @@ class CandidatesStage:
         state.details.update(found.details)
         state.details.update(vector_pool=found.vector_pool, lexical_pool=found.lexical_pool)
 
+    async def _with_window(
+        self, found: Candidates, window: TimeWindow, scope: Scope, request: CandidateRequest
+    ) -> Candidates:
+        """Return the candidates, and beside them those of the plan's time window.
+
+        They come from pools of the window's own, in which a few rows compete and not all; their
+        ranks are places in these. What both searches found keeps its place among all.
+        """
+        within = await self._backend.candidates(replace(scope, begins=begins_of(window)), request)
+        known = {item.id for item in found.items}
+        more = [item for item in within.items if item.id not in known]
+        return replace(
+            found, items=[*found.items, *more], details={**found.details, "in_window": len(more)}
+        )
+
     def describe(self) -> Mapping[str, Any]:
         """Return the settings of the pools."""
         return {
@@ -88,3 +108,8 @@ class CandidatesStage:
             "embedder": self._embedder.id,
             "pool": self._pool,
         }
+
+
+def _may_lack(found: Candidates, request: CandidateRequest) -> bool:
+    """Return whether rows in scope may be left that are no candidates."""
+    return len(found.items) >= min(request.pool, request.limit or request.pool)

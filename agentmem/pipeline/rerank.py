@@ -17,6 +17,7 @@ from agentmem.errors import ModelError
 from agentmem.models.base import RerankCandidate, Reranker
 from agentmem.models.blend import blend
 from agentmem.pipeline._stage import Runs, SearchState, need
+from agentmem.pipeline._timing import by_time
 
 
 class RerankStage:
@@ -54,15 +55,26 @@ class RerankStage:
         self._limit = limit
 
     async def run(self, state: SearchState) -> None:
-        """Set `state.ranked`. When the reranker fails, the order of stage 4 stands."""
+        """Set `state.ranked`. When the reranker fails, the order of stage 4 stands.
+
+        The plan's time counts last, whatever gave the scores (`agentmem.pipeline._timing`).
+        """
+        plan = need(state.plan, "plan")
+        scored, rest = await self._scored(state)
+        state.ranked = by_time(scored, plan) + rest
+        moved = sum(candidate.timing != 0.0 for candidate in scored)
+        if moved:
+            state.details["timed"] = moved
+
+    async def _scored(self, state: SearchState) -> tuple[list[Candidate], list[Candidate]]:
+        """Return the candidates with scores of one kind, best first, and those behind them."""
         fused = need(state.fused, "fused")
-        state.ranked = fused
         if self._in_engine is not None:
-            state.ranked = _by_engine(fused)
-            state.details["reranked"] = sum(c.rerank is not None for c in fused)
-            return
+            scored, rest = _by_engine(fused)
+            state.details["reranked"] = len(scored)
+            return scored, rest
         if self._reranker is None or not fused:
-            return
+            return fused, []
         head, tail = fused[: self._limit], fused[self._limit :]
         try:
             scores = await self._reranker.rerank(
@@ -70,12 +82,12 @@ class RerankStage:
             )
         except ModelError as error:
             state.degraded.append(f"the reranker {self._reranker.id!r} failed: {error}")
-            return
+            return fused, []
         finals = _blended(head, scores) if self._blended else scores
         for candidate, score, final in zip(head, scores, finals, strict=True):
             candidate.rerank, candidate.score = float(score), float(final)
-        state.ranked = sorted(head, key=lambda c: (-c.score, c.id)) + tail
         state.details["reranked"] = len(head)
+        return sorted(head, key=lambda c: (-c.score, c.id)), tail
 
     def describe(self) -> Mapping[str, Any]:
         """Return the model and its limit."""
@@ -85,13 +97,13 @@ class RerankStage:
         }
 
 
-def _by_engine(fused: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates in the order of the engine's scores, then those without one."""
+def _by_engine(fused: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the candidates in the order of the engine's scores, and those without one."""
     scored = [candidate for candidate in fused if candidate.rerank is not None]
     for candidate in scored:
         candidate.score = need(candidate.rerank, "rerank")
     rest = [candidate for candidate in fused if candidate.rerank is None]
-    return sorted(scored, key=lambda c: (-c.score, c.id)) + rest
+    return sorted(scored, key=lambda c: (-c.score, c.id)), rest
 
 
 def _to_rerank(candidate: Candidate) -> RerankCandidate:

@@ -80,6 +80,9 @@ class Snapshot:
         mask &= self.column(start) <= at
         mask &= self.column(stop) > at
         mask &= self.column("expires_at") > scope.now
+        if scope.begins is not None:
+            begins = self.column("as_of_from")
+            mask &= (begins >= scope.begins[0]) & (begins < scope.begins[1])
         mask &= _is_one_of(self.column("scope_id"), scope_ids)
         return mask
 

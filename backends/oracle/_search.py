@@ -124,6 +124,9 @@ def scope_condition(scope: Scope, binds: dict[str, Bind]) -> str:
     else:
         binds["as_of"] = time_bind(scope.as_of)
         parts.append("c.as_of_from <= :as_of AND c.as_of_until > :as_of")
+    if scope.begins is not None:
+        binds["begins"], binds["begun"] = map(time_bind, scope.begins)
+        parts.append("c.as_of_from >= :begins AND c.as_of_from < :begun")
     if scope.where is not None:
         parts.append(FilterCompiler("c", binds).compile(scope.where))
     return "\n      AND ".join(parts)

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, get_args
 
 from agentmem._terms import analyze, fold, has_terms, query_terms
-from agentmem._types import Intent, Plan, TimeWindow
+from agentmem._types import Intent, Plan, TimePreference, TimeWindow
 from agentmem.errors import ConfigurationError, InvalidQueryError
 from agentmem.pipeline._diversity import check_diversify
 from agentmem.pipeline._stage import Runs, SearchRequest, SearchState
@@ -26,6 +26,7 @@ from agentmem.pipeline.understand._features import (
     find_intent,
     find_phrases,
 )
+from agentmem.pipeline.understand._preference import find_preference
 from agentmem.pipeline.understand._times import find_window
 
 Understanding: TypeAlias = Callable[
@@ -115,6 +116,7 @@ class Understand:
             expansions=self._expansions(query, terms),
             intent=find_intent(query),
             time_window=find_window(query, request.now),
+            time_preference=find_preference(query),
             token_budget=request.token_budget,
             diversify_by=request.diversify_by,
         )
@@ -185,6 +187,7 @@ def _checked(name: str, value: Any) -> Any:
         "text": isinstance(value, str) and bool(value.strip()),
         "intent": value in get_args(Intent),
         "time_window": value is None or _is_window(value),
+        "time_preference": value is None or value in get_args(TimePreference),
         "token_budget": value is None or (type(value) is int and value > 0),
         "diversify_by": value is None or isinstance(value, str),
     }[name]

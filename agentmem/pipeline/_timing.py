@@ -1,0 +1,107 @@
+"""How the time that a question speaks of takes part in the ranking.
+
+    score + 2 s          a version that begins within the plan's time window
+    score + 0.75 s r     the first ten, for a question about what was, or about the latest
+    score - s            one of the first ten that says much the same as a later one of them, for a
+                         question about what is
+
+s is the standard deviation of the scores, so that the same constants suit every reranker; r, from
+0 to 1, is the place among the times of the first ten, from late to early for what was and from
+early to late for the latest. With a window the other two rules rest. "Much the same" is a Jaccard
+index of terms of 0.2 or more. Nothing is dropped: a hit outside of the window only stands further
+down. How the constants were chosen is in docs/decisions/time-in-ranking.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentmem._clock import to_micros
+from agentmem._terms import query_terms
+from agentmem._types import Plan, TimeWindow
+from agentmem.backends.base import FOREVER, NEVER, Candidate, ChunkRow, Micros
+from agentmem.pipeline._diversity import overlap
+from agentmem.pipeline._stage import need
+
+WINDOW_SHARE = 2.0
+ORDER_SHARE = 0.75
+RESTATED_SHARE = 1.0
+
+_FIRST = 10
+_MUCH_THE_SAME = 0.2
+
+Floats = NDArray[np.float64]
+
+
+def begins_of(window: TimeWindow) -> tuple[Micros, Micros]:
+    """Return a window as a half-open interval in microseconds."""
+    return (
+        NEVER if window.start is None else to_micros(window.start),
+        FOREVER if window.end is None else to_micros(window.end),
+    )
+
+
+def by_time(ranked: Sequence[Candidate], plan: Plan) -> list[Candidate]:
+    """Return the candidates in an order that the plan's time has a part in.
+
+    Parameters
+    ----------
+    ranked
+        With rows, best first, and scores of one kind. What is added to a score is kept in
+        `Candidate.timing`.
+    plan
+        Its time window and time preference count.
+    """
+    if len(ranked) < 2 or (plan.time_window is None and plan.time_preference is None):
+        return list(ranked)
+    rows = [need(candidate.row, "row") for candidate in ranked]
+    times = np.array([begin_of(row) for row in rows], dtype=np.int64)
+    spread = float(np.std([candidate.score for candidate in ranked]))
+    for candidate, share in zip(ranked, _shares(rows, times, plan).tolist(), strict=True):
+        candidate.timing = spread * share
+        candidate.score += candidate.timing
+    return sorted(ranked, key=lambda candidate: -candidate.score)  # ties stay as they were
+
+
+def begin_of(row: ChunkRow) -> Micros:
+    """Return when a statement begins to hold; without a word on that, when it was written."""
+    return row.created_at if row.valid_from is None else row.valid_from
+
+
+def _shares(rows: Sequence[ChunkRow], times: NDArray[np.int64], plan: Plan) -> Floats:
+    shares = np.zeros(len(rows))
+    if plan.time_window is not None:
+        start, end = begins_of(plan.time_window)
+        shares[(times >= start) & (times < end)] = WINDOW_SHARE
+    elif plan.time_preference == "current":
+        shares[:_FIRST] = -RESTATED_SHARE * _restated(rows[:_FIRST], times[:_FIRST])
+    else:
+        late = _lateness(times[:_FIRST])
+        latest = plan.time_preference == "latest"
+        shares[:_FIRST] = ORDER_SHARE * (late if latest else 1.0 - late)
+    return shares
+
+
+def _lateness(times: NDArray[np.int64]) -> Floats:
+    """Return the place of each time among the different ones, 0 for the first, 1 for the last."""
+    different = np.unique(times)
+    return np.searchsorted(different, times) / max(1, len(different) - 1)
+
+
+def _restated(rows: Sequence[ChunkRow], times: NDArray[np.int64]) -> Floats:
+    """Return 1 for each row of which a later one says much the same, else 0."""
+    terms = [frozenset(query_terms(row.text)) for row in rows]
+    return np.array(
+        [
+            float(
+                any(
+                    later > time and overlap(mine, theirs) >= _MUCH_THE_SAME
+                    for later, theirs in zip(times, terms, strict=True)
+                )
+            )
+            for time, mine in zip(times, terms, strict=True)
+        ]
+    )
