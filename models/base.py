@@ -26,11 +26,15 @@ class TokenVectors:
     weights
         float32 of shape (tokens,), not negative: how rare each token is, for a query whose model
         knows; else None.
+    unknown
+        Share of the tokens, 0 to 1, that stand for what the vocabulary does not hold, for a query
+        whose model knows.
     """
 
     ids: TokenIds
     vectors: Floats
     weights: Floats | None = None
+    unknown: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

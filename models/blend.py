@@ -1,8 +1,10 @@
 """Blends the late-interaction score with what the candidate pools found.
 
-    score = late + a * min(1, (L / 200)^2) * similarity + b * lexical / (best lexical)
+    score = late + a * min(1, (L / 200)^2) * similarity + (b + u) * lexical / (best lexical)
 
-with a = 0.8 and b = 0.08; L is the mean length of the candidates in tokens. On short texts the late
+with a = 0.8 and b = 0.08; L is the mean length of the candidates in tokens, u the share of the
+query's tokens that the model does not know, as many Chinese characters: there words have to carry
+what the model cannot tell. On short texts the late
 score alone orders best. The longer the texts, the more tokens there are to match by chance and the
 less the maximum tells, while the sentence vector keeps its meaning: its share grows with the square
 of the length up to 200 tokens, about a full chunk. The same constants serve all sets; changing one
@@ -21,7 +23,9 @@ FULL_LENGTH = 200.0
 Floats = NDArray[np.float64]
 
 
-def blend(late: Floats, similarity: Floats, lexical: Floats, lengths: Floats) -> Floats:
+def blend(
+    late: Floats, similarity: Floats, lexical: Floats, lengths: Floats, unknown: float = 0.0
+) -> Floats:
     """Return one score per candidate of a query.
 
     Parameters
@@ -34,6 +38,8 @@ def blend(late: Floats, similarity: Floats, lexical: Floats, lengths: Floats) ->
         The engine's lexical scores, 0 for candidates outside of the lexical pool.
     lengths
         Tokens of each candidate.
+    unknown
+        Share of the query's tokens, 0 to 1, that the model does not know.
 
     Returns
     -------
@@ -45,4 +51,4 @@ def blend(late: Floats, similarity: Floats, lexical: Floats, lengths: Floats) ->
     share = SIMILARITY_SHARE * min(1.0, (float(lengths.mean()) / FULL_LENGTH) ** 2)
     best = float(lexical.max())
     words = lexical / best if best > 0.0 else lexical
-    return late + share * similarity + LEXICAL_SHARE * words
+    return late + share * similarity + (LEXICAL_SHARE + unknown) * words

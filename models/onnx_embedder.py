@@ -20,6 +20,7 @@ SENTENCE = "sentence_embedding"
 _TOKENS = "token_vectors"
 _STATES = ("last_hidden_state", "token_embeddings")
 _WEIGHTS = "token_weights.npy"
+_UNKNOWN = ("[UNK]", "<unk>")
 _TINY = 1e-9
 # One token at each end of a text.
 _SPECIAL = 2
@@ -140,7 +141,14 @@ class OnnxEmbedder:
             return Encoding(vector[None])
         rarity = self._rarity
         weights = None if rarity is None else rarity[tokens.ids]
-        return Encoding(vector[None], (replace(tokens, weights=weights),))
+        unknown = float(np.isin(tokens.ids, self._unknown).mean()) if len(tokens.ids) else 0.0
+        return Encoding(vector[None], (replace(tokens, weights=weights, unknown=unknown),))
+
+    @cached_property
+    def _unknown(self) -> list[int]:
+        """The ids that stand for what the vocabulary does not hold."""
+        found = (self._model.tokenizer.token_to_id(name) for name in _UNKNOWN)
+        return [name for name in found if name is not None]
 
     @cached_property
     def _rarity(self) -> Floats | None:

@@ -1,19 +1,21 @@
 """How the time that a question speaks of takes part in the ranking.
 
-    score + 2 s          a version that begins within the plan's time window
+    score + s ln(N / n)  one of the n candidates of N that begin within the plan's time window
     score + 0.75 s r     the first ten, for a question about what was, or about the latest
     score - s            one of the first ten that says much the same as a later one of them, for a
                          question about what is
 
-s is the standard deviation of the scores, so that the same constants suit every reranker; r, from
-0 to 1, is the place among the times of the first ten, from late to early for what was and from
-early to late for the latest. With a window the other two rules rest. "Much the same" is a Jaccard
-index of terms of 0.2 or more. Nothing is dropped: a hit outside of the window only stands further
-down. How the constants were chosen is in docs/decisions/time-in-ranking.md.
+s is the standard deviation of the scores, so that the same constants suit every reranker. Like the
+rarity of a word, the logarithm makes a day that holds two candidates count for more than a year
+that holds half of them. r, from 0 to 1, is the place among the times of the first ten, from late
+to early for what was and from early to late for the latest. With a window the other two rules
+rest. "Much the same" is a Jaccard index of terms of 0.2 or more. Nothing is dropped: a hit outside
+of the window only stands further down. What was measured is in docs/decisions/time-in-ranking.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,7 +28,6 @@ from agentmem.backends.base import FOREVER, NEVER, Candidate, ChunkRow, Micros
 from agentmem.pipeline._diversity import overlap
 from agentmem.pipeline._stage import need
 
-WINDOW_SHARE = 2.0
 ORDER_SHARE = 0.75
 RESTATED_SHARE = 1.0
 
@@ -75,7 +76,9 @@ def _shares(rows: Sequence[ChunkRow], times: NDArray[np.int64], plan: Plan) -> F
     shares = np.zeros(len(rows))
     if plan.time_window is not None:
         start, end = begins_of(plan.time_window)
-        shares[(times >= start) & (times < end)] = WINDOW_SHARE
+        inside = (times >= start) & (times < end)
+        if inside.any():
+            shares[inside] = math.log(len(rows) / inside.sum())
     elif plan.time_preference == "current":
         shares[:_FIRST] = -RESTATED_SHARE * _restated(rows[:_FIRST], times[:_FIRST])
     else:

@@ -14,7 +14,7 @@ import numpy as np
 from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import Candidate
 from agentmem.errors import ModelError
-from agentmem.models.base import RerankCandidate, Reranker
+from agentmem.models.base import Encoding, RerankCandidate, Reranker
 from agentmem.models.blend import blend
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import by_time
@@ -83,7 +83,7 @@ class RerankStage:
         except ModelError as error:
             state.degraded.append(f"the reranker {self._reranker.id!r} failed: {error}")
             return fused, []
-        finals = _blended(head, scores) if self._blended else scores
+        finals = _blended(head, scores, state.encoding) if self._blended else scores
         for candidate, score, final in zip(head, scores, finals, strict=True):
             candidate.rerank, candidate.score = float(score), float(final)
         state.details["reranked"] = len(head)
@@ -112,12 +112,16 @@ def _to_rerank(candidate: Candidate) -> RerankCandidate:
     return RerankCandidate(id=candidate.id, text=text, codes=row.codes)
 
 
-def _blended(candidates: Sequence[Candidate], scores: Sequence[float]) -> Sequence[float]:
+def _blended(
+    candidates: Sequence[Candidate], scores: Sequence[float], query: Encoding | None
+) -> Sequence[float]:
+    tokens = None if query is None or query.tokens is None else query.tokens[0]
     rows = [need(candidate.row, "row") for candidate in candidates]
     final: list[float] = blend(
         np.array(scores, dtype=np.float64),
         np.array([candidate.similarity or 0.0 for candidate in candidates]),
         np.array([candidate.lexical_score or 0.0 for candidate in candidates]),
         np.array([row.tokens for row in rows], dtype=np.float64),
+        0.0 if tokens is None else tokens.unknown,
     ).tolist()
     return final
