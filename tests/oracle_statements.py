@@ -73,6 +73,7 @@ def searches() -> Iterator[tuple[str, _search.Statement]]:
         ("user", Scope(**SCOPE | {"user_id": "ada"}), request(), META, {}),
         ("collections", Scope(**SCOPE | {"collections": ("a", "b")}), request(), META, {}),
         ("as_of", Scope(**SCOPE | {"as_of": 5}), request(), META, {}),
+        ("begins", Scope(**SCOPE | {"begins": (1, 9)}), request(), META, {}),
         ("approx", plain, request(), INDEXED, {}),
         ("approx_then_exact", plain, request(), INDEXED, {"exact": True}),
         ("rerank", plain, request(), META, {"rerank": "mem_reranker"}),

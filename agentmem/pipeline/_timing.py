@@ -1,11 +1,12 @@
 """How the time that a question speaks of takes part in the ranking.
 
     score + s ln(N / n)  one of the n candidates of N that begin within the plan's time window
-    score + 0.75 s r     the first ten, for a question about what was, or about the latest
-    score - s            one of the first ten that says much the same as a later one of them, for a
+    score + s r / 2      the first ten, for a question about what was, or about the latest
+    score - s / 2        one of the first ten that says much the same as a later one of them, for a
                          question about what is
 
-s is the standard deviation of the scores, so that the same constants suit every reranker. Like the
+s is the scale of the scores, so that the same constants suit every reranker: their standard
+deviation, or a fifth of the highest where they differ less. Like the
 rarity of a word, the logarithm makes a day that holds two candidates count for more than a year
 that holds half of them. r, from 0 to 1, is the place among the times of the first ten, from late
 to early for what was and from early to late for the latest. With a window the other two rules
@@ -28,8 +29,8 @@ from agentmem.backends.base import FOREVER, NEVER, Candidate, ChunkRow, Micros
 from agentmem.pipeline._diversity import overlap
 from agentmem.pipeline._stage import need
 
-ORDER_SHARE = 0.75
-RESTATED_SHARE = 1.0
+ORDER_SHARE = 0.5
+RESTATED_SHARE = 0.5
 
 _FIRST = 10
 _MUCH_THE_SAME = 0.2
@@ -60,9 +61,9 @@ def by_time(ranked: Sequence[Candidate], plan: Plan) -> list[Candidate]:
         return list(ranked)
     rows = [need(candidate.row, "row") for candidate in ranked]
     times = np.array([begin_of(row) for row in rows], dtype=np.int64)
-    spread = float(np.std([candidate.score for candidate in ranked]))
+    scale = _scale([candidate.score for candidate in ranked])
     for candidate, share in zip(ranked, _shares(rows, times, plan).tolist(), strict=True):
-        candidate.timing = spread * share
+        candidate.timing = scale * share
         candidate.score += candidate.timing
     return sorted(ranked, key=lambda candidate: -candidate.score)  # ties stay as they were
 
@@ -70,6 +71,10 @@ def by_time(ranked: Sequence[Candidate], plan: Plan) -> list[Candidate]:
 def begin_of(row: ChunkRow) -> Micros:
     """Return when a statement begins to hold; without a word on that, when it was written."""
     return row.created_at if row.valid_from is None else row.valid_from
+
+
+def _scale(scores: Sequence[float]) -> float:
+    return max(float(np.std(scores)), max(map(abs, scores)) / 5)
 
 
 def _shares(rows: Sequence[ChunkRow], times: NDArray[np.int64], plan: Plan) -> Floats:
@@ -82,13 +87,12 @@ def _shares(rows: Sequence[ChunkRow], times: NDArray[np.int64], plan: Plan) -> F
     elif plan.time_preference == "current":
         shares[:_FIRST] = -RESTATED_SHARE * _restated(rows[:_FIRST], times[:_FIRST])
     else:
-        late = _lateness(times[:_FIRST])
-        latest = plan.time_preference == "latest"
-        shares[:_FIRST] = ORDER_SHARE * (late if latest else 1.0 - late)
+        first = times[:_FIRST] if plan.time_preference == "latest" else -times[:_FIRST]
+        shares[:_FIRST] = ORDER_SHARE * _places(first)
     return shares
 
 
-def _lateness(times: NDArray[np.int64]) -> Floats:
+def _places(times: NDArray[np.int64]) -> Floats:
     """Return the place of each time among the different ones, 0 for the first, 1 for the last."""
     different = np.unique(times)
     return np.searchsorted(different, times) / max(1, len(different) - 1)

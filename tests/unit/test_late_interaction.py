@@ -122,3 +122,9 @@ def test_the_blend_by_length() -> None:
         long, [0.5 + SIMILARITY_SHARE * 0.2, 0.4 + SIMILARITY_SHARE * 0.9 + LEXICAL_SHARE]
     )
     assert blend(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)).shape == (0,)
+
+
+def test_words_count_for_more_the_less_of_a_query_the_model_knows() -> None:
+    late, near, words = np.array([0.5, 0.4]), np.array([0.0, 0.0]), np.array([0.0, 8.0])
+    found = blend(late, near, words, np.array([10.0, 10.0]), unknown=0.6)
+    np.testing.assert_allclose(found, [0.5, 0.4 + LEXICAL_SHARE + 0.6])

@@ -127,6 +127,32 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return bert_tokenizer() if request.param == "bert" else xlmr_tokenizer()
 
 
+async def test_a_query_says_how_much_of_it_the_vocabulary_lacks(tmp_path: Path) -> None:
+    # A graph whose token vectors are its hidden states.
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["token_vectors"]),
+        helper.make_node(
+            "ReduceMean", ["token_vectors"], ["sentence_embedding"], axes=[1], keepdims=0
+        ),
+    ]
+    folder = save(
+        tmp_path / "e", nodes, ["input_ids"], ("token_vectors", ["b", "t", SIZE]),
+        {"table": table(64, SIZE)}, bert_tokenizer(), hidden_size=SIZE,
+    )  # fmt: skip
+    (folder / "model.json").write_text(json.dumps({"token_dimensions": SIZE, "dimensions": SIZE}))
+    model = onnx.load(folder / "model.onnx")
+    model.graph.output.append(
+        helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["b", SIZE])
+    )
+    onnx.save(model, folder / "model.onnx")
+    embedder = OnnxEmbedder(folder)
+    for query, share in (("heron fish", 0.0), ("heron kingfisher", 0.5), ("白鹭", 1.0)):
+        tokens = (await embedder.embed_query(query)).tokens
+        assert tokens is not None
+        assert tokens[0].unknown == share, query
+    await embedder.close()
+
+
 async def test_a_foreign_embedder_pools_the_mean(tmp_path: Path, tokenizer: Tokenizer) -> None:
     embedder = OnnxEmbedder(embedder_folder(tmp_path / "e", tokenizer))
     found = (await embedder.embed_passages(["heron fish", "owl"])).vectors

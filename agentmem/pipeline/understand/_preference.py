@@ -10,7 +10,7 @@ from agentmem._types import TimePreference
 _LOOKED_AT = 2_000
 _QUESTION = re.compile(r"[^.!?]*\?")
 _EARLIER = re.compile(
-    r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bget )(?<!\bgot )\bused to\b"
+    r"^(?!.*\b(?:is|are|was|were|be|been|get|got)\b.*\bused to\b).*\bused to\b"
     r"|\b(?:originally|original|previous|previously|former|formerly|initial|initially)\b"
     r"|\bat first\b|\b(?:the|very|my|our|your|his|her|its|their|'s) first\b"
     r"|\bback (?:then|in)\b|\bin the past\b|\b(?:before|until|till|prior to|earlier|earliest)\b"
