@@ -85,7 +85,7 @@ def _shares(rows: Sequence[ChunkRow], times: NDArray[np.int64], plan: Plan) -> F
         if inside.any():
             shares[inside] = math.log(len(rows) / inside.sum())
     elif plan.time_preference == "current":
-        shares[:_FIRST] = -RESTATED_SHARE * _restated(rows[:_FIRST], times[:_FIRST])
+        shares[:_FIRST] -= RESTATED_SHARE * _restated(rows[:_FIRST], times[:_FIRST])
     else:
         first = times[:_FIRST] if plan.time_preference == "latest" else -times[:_FIRST]
         shares[:_FIRST] = ORDER_SHARE * _places(first)
