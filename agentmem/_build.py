@@ -198,7 +198,7 @@ def _pipeline(
             want_codes=late,
             embedded_by_engine=in_database(chosen.embedder) is not None,
         ),
-        FuseStage(backend, k=settings.fusion_k, limit=fused, want_codes=late),
+        FuseStage(k=settings.fusion_k, limit=fused),
         RerankStage(reranker, limit=fused, blended=late, in_engine=in_engine),
         Budget(
             choices.count_tokens or embedder.count_tokens,

@@ -99,7 +99,8 @@ def _loses_accents(character: str) -> bool:
 
 
 def _terms(text: str, *, index: bool) -> Iterator[str]:
-    for match in _pattern().finditer(fold(text)):
+    folded = fold(text)
+    for match in _pattern(ascii_only=folded.isascii()).finditer(folded):
         found = match.group()
         kind = match.lastgroup
         if kind == "cjk":
@@ -112,19 +113,23 @@ def _terms(text: str, *, index: bool) -> Iterator[str]:
             yield found[:MAX_TERM_LENGTH]
 
 
-@lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str]:
-    """Return the pattern of a token, made at first use."""
-    marks = _marks()
-    letter = f"(?:(?![{_CJK}])[^\\W_]|[{marks}])"
+@lru_cache(maxsize=2)
+def _pattern(*, ascii_only: bool) -> re.Pattern[str]:
+    """Return the pattern of a token, made at first use.
+
+    Most texts are ASCII; a pattern that knows of nothing else reads them many times as fast.
+    """
+    letter = "[a-z0-9]" if ascii_only else f"(?:(?![{_CJK}])[^\\W_]|[{_marks()}])"
     word = f"{letter}+"
-    return re.compile(
-        f"(?P<cjk>[{_CJK}]+)"
-        f"|(?P<sharp>(?<!{letter})[a-z](?:\\+\\+|\\#)(?!{letter}))"
+    kinds = (
+        f"(?P<sharp>(?<!{letter})[a-z](?:\\+\\+|\\#)(?!{letter}))"
         f"|(?P<compound>{word}(?:(?:[-_./:@+&=]|(?<=\\d),(?=\\d)){word})+)"
         f"|(?P<word>{word}(?:'{word})*)"
-        "|(?P<pictograph>[\u2600-\u27bf\U0001f000-\U0001faff])"
     )
+    if ascii_only:
+        return re.compile(kinds)
+    pictograph = "(?P<pictograph>[\u2600-\u27bf\U0001f000-\U0001faff])"
+    return re.compile(f"(?P<cjk>[{_CJK}]+)|{kinds}|{pictograph}")
 
 
 def _marks() -> str:

@@ -107,7 +107,7 @@ class RerankCandidate:
     Attributes
     ----------
     text
-        The chunk with its document's title.
+        The chunk with its document's title; empty unless the reranker needs ``"text"``.
     codes
         Token codes stored with the chunk, when the reranker needs ``"codes"``.
     """

@@ -21,12 +21,13 @@ from agentmem.errors import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
 from agentmem.models.token_codes import Decoded, decode
 
-# Work beyond this many multiplications goes to a thread: a few milliseconds of the event loop.
-_INLINE_WORK = 4_000_000
-# OpenBLAS computes a product of up to this many multiplications in the calling thread. A larger
-# one is shared among threads that wait for each other: when another process has a core, a product
-# of half a millisecond takes the 8 or 16 milliseconds of a turn of the scheduler.
-_TILE = 262_144
+# Work beyond this many multiplications goes to a thread: about a millisecond of the event loop.
+_INLINE_WORK = 12_000_000
+# OpenBLAS computes a product of up to 262,144 multiplications in the calling thread. A larger one
+# is shared among threads that wait for each other: when another process has a core, a product of
+# half a millisecond takes the 8 or 16 milliseconds of a turn of the scheduler. Products of this
+# size need no packing, half of the work of larger ones for a question of a dozen tokens.
+_TILE = 65_536
 _TILE_QUERY = 32
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from agentmem.errors import InvalidInputError
 
+_DECODER = json.JSONDecoder()  # json.loads looks at seven options first
+
 DATETIME = "$datetime"
 MAX_DEPTH = 32
 MAX_KEY_BYTES = 255
@@ -170,7 +172,7 @@ def decode_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_metadata(text: str) -> dict[str, Any]:
     """Return metadata from the JSON text that it is stored as."""
-    stored: dict[str, Any] = json.loads(text)
+    stored: dict[str, Any] = _DECODER.decode(text)
     return decode_metadata(stored) if DATETIME in text else stored
 
 

@@ -16,6 +16,7 @@ import asyncio
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias
 
 from agentmem._clock import from_micros
@@ -32,6 +33,11 @@ CountTokens: TypeAlias = Callable[[str], int]
 _OVERLAP = 0.8
 # Tokens a hit by which a sum of counts may be off before the whole is counted.
 _SLACK = 4
+# So few are counted in the event loop: headings, and near the limit one text of this length.
+_FEW_HITS = 32
+_FEW_TOKENS = 2_048
+_KEPT_COUNTS = 4_096
+_KEPT_LENGTH = 200
 
 
 @dataclass(slots=True)
@@ -96,9 +102,10 @@ def fill_budget(
             break
         size = _size(candidate, len(result.kept) + 1, count_tokens, own_counter)
         _take(result, candidate, token_budget, size, separator if result.kept else 0)
+    fate = f"cut: k is {k}"
     for candidate in ranked:
         if candidate.id not in result.fates:
-            _leave(result, candidate, "limit", 0, f"cut: k is {k}")
+            _leave(result, candidate, "limit", 0, fate)
     result.context = render([need(c.row, "row") for c in result.kept])
     _shrink(result, token_budget, count_tokens)
     return result
@@ -203,7 +210,7 @@ class Budget:
         default_budget: int | None,
         own_counter: bool = False,
     ) -> None:
-        self._count_tokens = count_tokens
+        self._count_tokens = _remembering(count_tokens) if own_counter else count_tokens
         self._own_counter = own_counter
         self._default_budget = default_budget
 
@@ -215,16 +222,21 @@ class Budget:
         request, plan = state.request, need(state.plan, "plan")
         ranked = need(state.ranked, "ranked")
         budget = _first(request.token_budget, plan.token_budget, self._default_budget)
-        # In a thread: a tokenizer works for milliseconds on a long text.
-        chosen = await asyncio.to_thread(
+        diversify_by = _first(request.diversify_by, plan.diversify_by)
+        fill = partial(
             fill_budget,
             ranked,
             k=request.k,
             token_budget=budget,
-            diversify_by=_first(request.diversify_by, plan.diversify_by),
+            diversify_by=diversify_by,
             count_tokens=self._count_tokens,
             own_counter=self._own_counter,
         )
+        small = request.k <= _FEW_HITS and (budget is None or budget <= _FEW_TOKENS)
+        if self._own_counter and small and diversify_by is None:
+            chosen = fill()
+        else:  # in a thread: a tokenizer works for milliseconds on a long text
+            chosen = await asyncio.to_thread(fill)
         pairs = list(zip(chosen.kept, chosen.sizes, strict=True))
         state.hits = [_hit(n, candidate, size) for n, (candidate, size) in enumerate(pairs, 1)]
         state.citations = [hit.citation for hit in state.hits]
@@ -238,6 +250,12 @@ class Budget:
     def describe(self) -> Mapping[str, Any]:
         """Return the default budget."""
         return {"default_budget": self._default_budget}
+
+
+def _remembering(count_tokens: CountTokens) -> CountTokens:
+    """Return a counter that remembers short texts: headings come again from search to search."""
+    remembered = lru_cache(_KEPT_COUNTS)(count_tokens)
+    return lambda text: (remembered if len(text) <= _KEPT_LENGTH else count_tokens)(text)
 
 
 def _first(*values: Any) -> Any:

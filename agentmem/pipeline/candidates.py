@@ -25,7 +25,7 @@ class CandidatesStage:
         Size of each pool; a search for more hits takes a larger one.
     fusion_k, fused
         What stage 4 will use; an engine that fuses by itself needs to know. `fused` None asks the
-        engine for everything, with rows, for a stage 4 of the caller's own.
+        engine for everything, for a stage 4 of the caller's own.
     want_codes
         Whether a later stage reads token codes.
     embedded_by_engine
@@ -77,11 +77,6 @@ class CandidatesStage:
         if plan.time_window is not None and _may_lack(found, request):
             found = await self._with_window(found, plan.time_window, scope, request)
         state.candidates = found.items
-        if self._fused is None:
-            # A stage 4 of the caller's own has no way to the engine, so rows come with candidates.
-            # What was purged meanwhile has none and stays away.
-            await self._backend.hydrate(scope, found.items, self._want_codes)
-            state.candidates = [item for item in found.items if item.row is not None]
         state.degraded.extend(found.degraded)
         state.details.update(found.details)
         state.details.update(vector_pool=found.vector_pool, lexical_pool=found.lexical_pool)

@@ -78,7 +78,9 @@ class RerankStage:
         head, tail = fused[: self._limit], fused[self._limit :]
         try:
             scores = await self._reranker.rerank(
-                need(state.plan, "plan").text, state.encoding, [_to_rerank(c) for c in head]
+                need(state.plan, "plan").text,
+                state.encoding,
+                _to_rerank(head, self._reranker.needs),
             )
         except ModelError as error:
             state.degraded.append(f"the reranker {self._reranker.id!r} failed: {error}")
@@ -106,10 +108,17 @@ def _by_engine(fused: Sequence[Candidate]) -> tuple[list[Candidate], list[Candid
     return sorted(scored, key=lambda c: (-c.score, c.id)), rest
 
 
-def _to_rerank(candidate: Candidate) -> RerankCandidate:
-    row = need(candidate.row, "row")
-    text = searchable_text(row.title, row.text)
-    return RerankCandidate(id=candidate.id, text=text, codes=row.codes)
+def _to_rerank(candidates: Sequence[Candidate], needs: frozenset[str]) -> list[RerankCandidate]:
+    rows = [need(candidate.row, "row") for candidate in candidates]
+    with_text = "text" in needs
+    return [
+        RerankCandidate(
+            id=candidate.id,
+            text=searchable_text(row.title, row.text) if with_text else "",
+            codes=row.codes,
+        )
+        for candidate, row in zip(candidates, rows, strict=True)
+    ]
 
 
 def _blended(

@@ -17,7 +17,6 @@ from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
-    Candidate,
     CandidateRequest,
     Candidates,
     DocumentToLoad,
@@ -53,7 +52,7 @@ from agentmem.backends.embedded._errors import DATABASE, store_errors
 from agentmem.backends.embedded._proof import Fingerprints
 from agentmem.backends.embedded._resident import Resident
 from agentmem.backends.embedded._schema import check_model, check_schema, migrate
-from agentmem.backends.embedded._search import Searcher, hydrate
+from agentmem.backends.embedded._search import Searcher
 from agentmem.backends.embedded._text_index import TextIndex
 from agentmem.backends.embedded._where import WhereCache
 from agentmem.backends.embedded._writing import find_heads, set_expiry, write_batch
@@ -157,6 +156,7 @@ class EmbeddedBackend(Backend):
             await asyncio.gather(self._warm_up, return_exceptions=True)
         await asyncio.shield(database.close())
         self._text.close()
+        self._searcher.close()
 
     async def heads(
         self, tenant: str, identities: Sequence[Identity], now: Micros
@@ -181,10 +181,6 @@ class EmbeddedBackend(Backend):
         if database.vector_functions:
             return found
         return replace(found, degraded=(*found.degraded, _NO_VECTOR_FUNCTIONS))
-
-    async def hydrate(self, scope: Scope, items: Sequence[Candidate], want_codes: bool) -> None:
-        """See `Backend.hydrate`."""
-        await self._open_database.read("read hits", lambda c: hydrate(c, items, want_codes))
 
     async def read(
         self,

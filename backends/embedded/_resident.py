@@ -16,6 +16,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from agentmem.backends._versions import chunk_id
 from agentmem.backends.base import FOREVER, ModelIdentity, Scope, Vector
 from agentmem.backends.embedded._schema import check_model, counter
 from agentmem.errors import StoreCorruptError
@@ -38,7 +39,8 @@ _COLUMNS = (
 )
 _SELECT = f"""
 SELECT c.chunk_row, d.version_row, d.scope_id, d.visible_from, d.visible_until,
-       d.as_of_from, d.as_of_until, COALESCE(d.expires_at, {FOREVER}), d.deleted_at IS NULL
+       d.as_of_from, d.as_of_until, COALESCE(d.expires_at, {FOREVER}), d.deleted_at IS NULL,
+       d.document_id, d.version, c.chunk_index
 FROM documents d CROSS JOIN chunks c USING (version_row)
 """
 
@@ -55,6 +57,8 @@ class Snapshot:
         Number of chunks; the arrays may be longer.
     columns
         int64 of shape (capacity, 9), one column for each name in `_COLUMNS`.
+    ids
+        Chunk ids, at least as many as rows.
     matrix
         float32 of shape (capacity, dimensions), or None when vectors are not held in RAM.
     """
@@ -63,6 +67,7 @@ class Snapshot:
     epoch: int
     rows: int
     columns: NDArray[np.int64]
+    ids: list[str]
     matrix: Vector | None
 
     def column(self, name: str) -> NDArray[np.int64]:
@@ -127,8 +132,28 @@ class Resident:
         self._loaded: Snapshot | None = None
 
     def snapshot(self, connection: apsw.Connection) -> Snapshot:
-        """Return the state that `connection`'s open transaction sees, or a newer one."""
-        change, epoch = counter(connection, "change"), counter(connection, "epoch")
+        """Return the state that `connection`'s open read transaction sees.
+
+        When another thread is ahead of the transaction, which could not see its rows, the
+        transaction begins anew.
+        """
+        while True:
+            change, epoch = counter(connection, "change"), counter(connection, "epoch")
+            held = self._brought_to(connection, change, epoch)
+            if held.change == change:
+                return held
+            connection.execute("ROLLBACK; BEGIN")
+
+    def load_vectors(self, connection: apsw.Connection) -> None:
+        """Read the vectors of a large memory without holding up searches."""
+        held = self.snapshot(connection)
+        if held.matrix is None and 0 < held.rows <= self._row_limit:
+            matrix = self._read_vectors(connection, held.column("chunk_row"), after=0)
+            with self._lock:
+                self._loaded = replace(held, matrix=matrix)
+
+    def _brought_to(self, connection: apsw.Connection, change: int, epoch: int) -> Snapshot:
+        """Return the state after `change`, or a newer one."""
         with self._lock:
             held = self._snapshot
             if held is None or held.epoch != epoch:
@@ -141,27 +166,15 @@ class Resident:
             self._snapshot = held
             return held
 
-    def load_vectors(self, connection: apsw.Connection) -> None:
-        """Read the vectors of a large memory without holding up searches."""
-        held = self.snapshot(connection)
-        while held.change != counter(connection, "change"):
-            # Another thread is ahead of this transaction, which cannot see its rows: look anew.
-            connection.execute("ROLLBACK; BEGIN")
-            held = self.snapshot(connection)
-        if held.matrix is None and 0 < held.rows <= self._row_limit:
-            matrix = self._read_vectors(connection, held.column("chunk_row"), after=0)
-            with self._lock:
-                self._loaded = replace(held, matrix=matrix)
-
     def _load(self, connection: apsw.Connection, change: int, epoch: int) -> Snapshot:
         check_model(connection, self._model)  # another process may have changed it
-        columns = _read_columns(connection, _SELECT + " ORDER BY c.chunk_row", ())
+        columns, ids = _read_rows(connection, _SELECT + " ORDER BY c.chunk_row", ())
         rows = columns.shape[1]
         matrix = None
         if rows <= min(self._row_limit, _LOADED_AT_ONCE):
             matrix = self._read_vectors(connection, columns[0], after=0)
         self._loaded = None
-        return Snapshot(change, epoch, rows, columns, matrix)
+        return Snapshot(change, epoch, rows, columns, ids, matrix)
 
     def _with_matrix(
         self, connection: apsw.Connection, held: Snapshot, loaded: Snapshot
@@ -179,15 +192,15 @@ class Resident:
         return replace(held, matrix=matrix)
 
     def _catch_up(self, connection: apsw.Connection, held: Snapshot, change: int) -> Snapshot:
-        touched = _read_columns(
+        touched, ids = _read_rows(
             connection,
             _SELECT + " WHERE d.change > ? ORDER BY c.chunk_row",
             (held.change,),
         )
         last = int(held.column("chunk_row")[-1]) if held.rows else 0
-        fresh = touched[:, touched[0] > last]
-        held = self._change_rows(connection, held, touched[:, touched[0] <= last])
-        held = self._append(connection, held, fresh, last)
+        known = int(np.searchsorted(touched[0], last, side="right"))
+        held = self._change_rows(connection, held, touched[:, :known])
+        held = self._append(connection, held, touched[:, known:], ids[known:], last)
         return replace(held, change=change)
 
     def _change_rows(
@@ -210,7 +223,12 @@ class Resident:
         return replace(held, columns=columns)
 
     def _append(
-        self, connection: apsw.Connection, held: Snapshot, fresh: NDArray[np.int64], last: int
+        self,
+        connection: apsw.Connection,
+        held: Snapshot,
+        fresh: NDArray[np.int64],
+        ids: list[str],
+        last: int,
     ) -> Snapshot:
         added = fresh.shape[1]
         if not added:
@@ -221,6 +239,7 @@ class Resident:
             columns = np.empty((len(_COLUMNS), _capacity(rows)), dtype=np.int64)
             columns[:, : held.rows] = held.columns[:, : held.rows]
         columns[:, held.rows : rows] = fresh
+        held.ids[held.rows :] = ids
         matrix = None
         if held.matrix is not None and rows <= self._row_limit:
             matrix = held.matrix
@@ -259,9 +278,14 @@ def _capacity(rows: int) -> int:
     return rows + max(_BATCH, rows // 4)
 
 
-def _read_columns(
+def _read_rows(
     connection: apsw.Connection, sql: str, values: tuple[int, ...]
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the columns and the chunk ids that `_SELECT` finds."""
     stored = connection.execute(sql, values)
-    flat = np.fromiter((value for row in stored for value in row), dtype=np.int64)
-    return np.ascontiguousarray(flat.reshape(-1, len(_COLUMNS)).T)
+    width = len(_COLUMNS)
+    parts, ids = [np.zeros((0, width), dtype=np.int64)], []
+    while batch := list(itertools.islice(stored, _BATCH)):
+        parts.append(np.array([row[:width] for row in batch], dtype=np.int64))
+        ids += [chunk_id(*row[width:]) for row in batch]
+    return np.ascontiguousarray(np.concatenate(parts).T), ids

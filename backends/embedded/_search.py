@@ -1,47 +1,44 @@
-"""Stages 2 and 3 in one read transaction: the rows in scope, and the best of them in each pool."""
+"""Stages 2 to 4 in one read transaction: scope, both pools, and the best of them with rows."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
 from agentmem._filters import read_metadata
 from agentmem.backends._fusion import fuse
-from agentmem.backends._versions import chunk_id
 from agentmem.backends.base import (
     Candidate,
     CandidateRequest,
     Candidates,
     ChunkRow,
     Scope,
-    Vector,
 )
-from agentmem.backends.embedded._resident import Mask, Resident, Snapshot, damaged_vectors
+from agentmem.backends.embedded._products import Products
+from agentmem.backends.embedded._resident import Mask, Resident, Snapshot
 from agentmem.backends.embedded._text_index import TextIndex
+from agentmem.backends.embedded._vectors import (
+    DIGITS,
+    Places,
+    Scores,
+    best,
+    nearest,
+    similarities,
+)
 from agentmem.backends.embedded._where import WhereCache
-
-Rows = NDArray[np.int64]
-Scores = NDArray[np.float64]
 
 _FEW = 256
 _WIDEN = 8
-_DIGITS = 6
-_ROUGH_ERROR = 4e-6
-"""More than what single precision and rounding can make of a similarity."""
-_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+_NO_PLACES: Places = np.zeros(0, dtype=np.int64)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.float64)
 
-_IDS = """
-SELECT c.chunk_row, d.document_id, d.version, c.chunk_index
-FROM chunks c JOIN documents d USING (version_row)
-WHERE c.chunk_row IN (SELECT value FROM json_each(?))
-"""
+# In the order of the fields of `ChunkRow`.
 _ROWS = """
 SELECT c.chunk_row, d.document_id, d.version, c.chunk_index, c.start, c.stop,
        substr(d.content, c.start + 1, c.stop - c.start), c.tokens,
@@ -50,6 +47,7 @@ SELECT c.chunk_row, d.document_id, d.version, c.chunk_index, c.start, c.stop,
 FROM chunks c JOIN documents d USING (version_row) {join}
 WHERE c.chunk_row IN (SELECT value FROM json_each(?))
 """
+_METADATA = 13
 _ROWS_PLAIN = _ROWS.format(code="NULL", join="")
 _ROWS_WITH_CODES = _ROWS.format(code="k.code", join="LEFT JOIN codes k USING (chunk_row)")
 
@@ -61,31 +59,40 @@ class Searcher:
         self._resident = resident
         self._text = text
         self._where = where
+        self._products = Products()
+
+    def close(self) -> None:
+        """End the threads that help with the vectors."""
+        self._products.close()
 
     def candidates(
         self, connection: apsw.Connection, scope: Scope, request: CandidateRequest
     ) -> Candidates:
-        """Return the union of both pools, or with a limit the fused best of it with its rows."""
+        """Return the union of both pools, or with a limit the fused best of it, with rows."""
         clock = _Stopwatch()
         snapshot = self._resident.snapshot(connection)
         scope_ids, every = _scope_ids(connection, scope)
         mask = snapshot.in_scope(scope, np.array(scope_ids, dtype=np.int64))
         if scope.where is not None and mask.any():
             mask = self._where.narrow(connection, snapshot, scope.where, mask)
-        details: dict[str, Any] = {"in_scope": int(mask.sum()), "scope_ms": clock.lap()}
-        near, similarities = _vector_pool(connection, snapshot, mask, request)
-        details["vector_ms"] = clock.lap()
-        found, scores = self._lexical_pool(
-            connection, snapshot, mask, None if every else scope_ids, request
-        )
+        in_scope = int(np.count_nonzero(mask))
+        details: dict[str, Any] = {"in_scope": in_scope, "scope_ms": clock.lap()}
+        words = _NO_PLACES, _NO_SCORES
+        if request.terms and in_scope:
+            words = self._lexical_pool(
+                connection, snapshot, mask, None if every else scope_ids, request
+            )
         details["lexical_ms"] = clock.lap()
-        items, pools = _union(
-            connection, _pairs(near, similarities), _pairs(found, scores), request.pool
-        )
-        _complete_similarities(connection, snapshot, items, request.vector)
+        near, similar = _NO_PLACES, None
+        if request.vector is not None:
+            near = nearest(connection, snapshot, mask, request.vector, request.pool, self._products)
+            both = np.concatenate([near, words[0]])
+            similar = similarities(connection, snapshot, both, request.vector)
+        details["vector_ms"] = clock.lap()
+        items, pools = _union(snapshot, near, words, similar, request.pool)
         if request.limit is not None:
             items = fuse(items, k=request.fusion_k, limit=request.limit)
-            hydrate(connection, items, request.want_codes)
+        _read_rows(connection, items, request.want_codes)
         details["rows_ms"] = clock.lap()
         return Candidates(items=items, vector_pool=pools[0], lexical_pool=pools[1], details=details)
 
@@ -96,16 +103,14 @@ class Searcher:
         mask: Mask,
         scope_ids: Sequence[int] | None,
         request: CandidateRequest,
-    ) -> tuple[Rows, Scores]:
+    ) -> tuple[Places, Scores]:
         """Return the best rows in scope.
 
         The index knows users and collections, not times or metadata. It is asked for more and more
         rows until enough of them are in scope or there are no more, so that nothing starves; a
         scope of few rows is named to the index row by row.
         """
-        in_scope = int(mask.sum())
-        if not request.terms or not in_scope:
-            return _NO_ROWS, _NO_SCORES
+        in_scope = int(np.count_nonzero(mask))
         few = snapshot.column("chunk_row")[mask].tolist() if in_scope <= _FEW else None
         # As many as hold a full pool when the scope's rows are spread evenly, and half of it more.
         limit = in_scope if few else int(request.pool * 1.5 * snapshot.rows / in_scope)
@@ -113,15 +118,15 @@ class Searcher:
             rows, scores = self._text.search(
                 connection, request.terms, limit, scope_ids=scope_ids, chunk_rows=few
             )
-            scores = scores.round(_DIGITS)
+            scores = scores.round(DIGITS)
             places = snapshot.positions(rows)
             kept = (places >= 0) & mask[places]
-            pool = rows[kept], scores[kept]
+            pool = places[kept], scores[kept]
             if len(rows) < limit or _is_settled(pool[1], scores, request.pool):
                 break
             limit *= _WIDEN
-        best = _best(pool[1], request.pool)
-        return pool[0][best], pool[1][best]
+        chosen = best(pool[1], request.pool)
+        return pool[0][chosen], pool[1][chosen]
 
 
 def _is_settled(kept: Scores, found: Scores, wanted: int) -> bool:
@@ -142,181 +147,80 @@ class _Stopwatch:
 
 def _scope_ids(connection: apsw.Connection, scope: Scope) -> tuple[list[int], bool]:
     """Return the scopes that a search may see, and whether these are all that there are."""
+    total = connection.execute("SELECT COUNT(*) FROM scopes").get
+    visible = connection.execute(
+        "SELECT scope_id, collection FROM scopes "
+        "WHERE tenant = ? AND (user_id IS NULL OR user_id = ?)",
+        (scope.tenant, scope.user_id),
+    )
     wanted = None if scope.collections is None else set(scope.collections)
-    ids, total = [], 0
-    for scope_id, tenant, user_id, collection in connection.execute(
-        "SELECT scope_id, tenant, user_id, collection FROM scopes"
-    ):
-        total += 1
-        if (
-            tenant == scope.tenant
-            and (user_id is None or user_id == scope.user_id)
-            and (wanted is None or collection in wanted)
-        ):
-            ids.append(scope_id)
+    ids = [row for row, collection in visible if wanted is None or collection in wanted]
     return ids, len(ids) == total
 
 
-def _vector_pool(
-    connection: apsw.Connection, snapshot: Snapshot, mask: Mask, request: CandidateRequest
-) -> tuple[Rows, Scores]:
-    if request.vector is None:
-        return _NO_ROWS, _NO_SCORES
-    places = np.flatnonzero(mask)
-    if not len(places):
-        return _NO_ROWS, _NO_SCORES
-    rows = snapshot.column("chunk_row")[places]
-    if snapshot.matrix is None:
-        return _nearest_on_disk(connection, rows, request.vector, request.pool)
-    rough = _rough(snapshot.matrix, places, snapshot.rows, request.vector)
-    best = _best(rough, request.pool, slack=_ROUGH_ERROR)
-    return rows[best], _cosines(snapshot.matrix[places[best]], request.vector)
-
-
-def _rough(matrix: Vector, places: Rows, rows: int, vector: Vector) -> Scores:
-    """Return similarities in single precision, good enough to find the best by."""
-    # Reading the matrix once in order beats gathering scattered rows from about a quarter on.
-    if len(places) * 4 >= rows:
-        values = (matrix[:rows] @ vector)[places]
-    else:
-        values = matrix[places] @ vector
-    return values.astype(np.float64)
-
-
-def _cosines(vectors: Vector, vector: Vector) -> Scores:
-    """Return cosine similarities in double precision, rounded: the same on every engine."""
-    exact, query = vectors.astype(np.float64), vector.astype(np.float64)
-    lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(query)
-    values: Scores = (exact @ query) / np.maximum(lengths, np.finfo(np.float64).tiny)
-    return values.round(_DIGITS)
-
-
-def _best(scores: Scores, limit: int, slack: float = 0.0) -> Rows:
-    """Return the places of the `limit` highest scores and of those that tie with the last.
-
-    Scores tie when they differ by no more than `slack`.
-    """
-    if len(scores) <= limit:
-        return np.arange(len(scores))
-    cut = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-    return np.flatnonzero(scores >= cut - slack)
-
-
-def _nearest_on_disk(
-    connection: apsw.Connection, rows: Rows, vector: Vector, limit: int
-) -> tuple[Rows, Scores]:
-    try:
-        found = list(
-            connection.execute(
-                "SELECT chunk_row, 1.0 - vec_distance_cosine(embedding, ?) "
-                "FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?))",
-                (vector.tobytes(), json.dumps(rows.tolist())),
-            )
-        )
-    except apsw.SQLError as error:
-        if "dimension" in str(error).lower():  # vectors of different lengths
-            raise damaged_vectors() from error
-        raise
-    rows = np.array([row[0] for row in found], dtype=np.int64)
-    rough = np.array([row[1] for row in found], dtype=np.float64)
-    best = rows[_best(rough, limit, slack=_ROUGH_ERROR)]
-    return _stored_cosines(connection, best, vector)
-
-
-def _stored_cosines(connection: apsw.Connection, rows: Rows, vector: Vector) -> tuple[Rows, Scores]:
-    """Return those of `rows` that have a vector, and its similarity."""
-    stored = list(
-        connection.execute(
-            "SELECT chunk_row, embedding FROM vectors "
-            "WHERE chunk_row IN (SELECT value FROM json_each(?)) ORDER BY chunk_row",
-            (json.dumps(rows.tolist()),),
-        )
-    )
-    if any(len(blob) != vector.nbytes for _, blob in stored):
-        raise damaged_vectors()
-    vectors = np.frombuffer(b"".join(blob for _, blob in stored), dtype="<f4")
-    there = np.array([row for row, _ in stored], dtype=np.int64)
-    return there, _cosines(vectors.reshape(len(there), len(vector)), vector)
-
-
 def _union(
-    connection: apsw.Connection,
-    near: Sequence[tuple[int, float]],
-    found: Sequence[tuple[int, float]],
+    snapshot: Snapshot,
+    near: Places,
+    words: tuple[Places, Scores],
+    similar: Scores | None,
     pool: int,
 ) -> tuple[list[Candidate], tuple[int, int]]:
     """Return one candidate for each row of either pool with its ranks, and the pools' sizes.
 
     Ties at the end of a pool are cut in the order of ids, as on every engine.
+
+    Parameters
+    ----------
+    near
+        Places of the vector pool, with all that tie at its end.
+    words
+        Places of the lexical pool with their scores, likewise.
+    similar
+        Similarities of the places in `near` and then in `words`; None without a vector.
     """
-    rows = sorted({row for row, _ in (*near, *found)})
-    known = {
-        row[0]: Candidate(id=chunk_id(row[1], row[2], row[3]), handle=row[0])
-        for row in connection.execute(_IDS, (json.dumps(rows),))
-    }
-
-    def best(scored: Sequence[tuple[int, float]]) -> list[tuple[Candidate, float]]:
-        there = [(known[row], score) for row, score in scored if row in known]
-        return sorted(there, key=lambda pair: (-pair[1], pair[0].id))[:pool]
-
-    items: dict[str, Candidate] = {}
-    nearest, wordiest = best(near), best(found)
-    for rank, (item, similarity) in enumerate(nearest, start=1):
-        item.similarity, item.vector_rank = similarity, rank
-        items[item.id] = item
-    rank, last = 0, None
-    for item, score in wordiest:
-        rank += score != last
-        last = score
-        item.lexical_score, item.lexical_rank = score, rank
-        items[item.id] = item
-    return list(items.values()), (len(nearest), len(wordiest))
-
-
-def _pairs(rows: Rows, scores: Scores) -> list[tuple[int, float]]:
-    return list(zip(rows.tolist(), scores.tolist(), strict=True))
-
-
-def _complete_similarities(
-    connection: apsw.Connection,
-    snapshot: Snapshot,
-    items: Sequence[Candidate],
-    vector: Vector | None,
-) -> None:
-    """Set the similarity of those candidates that only the lexical pool found."""
-    missing = {item.handle: item for item in items if item.similarity is None}
-    if vector is None or not missing:
-        return
-    rows = np.array(sorted(row for row in missing if row is not None), dtype=np.int64)
-    if snapshot.matrix is None:
-        rows, values = _stored_cosines(connection, rows, vector)
+    count = len(near)
+    rows = snapshot.column("chunk_row")
+    items: dict[int, Candidate] = {}
+    nearest_first: list[tuple[float, str, int, float | None]] = []
+    if similar is None:
+        best_first = _ranked(snapshot.ids, *words, None)[:pool]
     else:
-        values = _cosines(snapshot.matrix[snapshot.positions(rows)], vector)
-    for row, similarity in _pairs(rows, values):
-        missing[row].similarity = similarity
+        nearest_first = _ranked(snapshot.ids, near, similar[:count], similar[:count])[:pool]
+        best_first = _ranked(snapshot.ids, *words, similar[count:])[:pool]
+    for rank, (_, name, place, similarity) in enumerate(nearest_first, start=1):
+        items[place] = Candidate(
+            id=name, similarity=similarity, vector_rank=rank, handle=int(rows[place])
+        )
+    rank, last = 0, None
+    for negated, name, place, similarity in best_first:
+        rank += negated != last
+        last = negated
+        item = items.get(place)
+        if item is None:
+            item = Candidate(id=name, similarity=similarity, handle=int(rows[place]))
+            items[place] = item
+        item.lexical_score, item.lexical_rank = -negated, rank
+    return list(items.values()), (len(nearest_first), len(best_first))
 
 
-def hydrate(connection: apsw.Connection, items: Sequence[Candidate], want_codes: bool) -> None:
+def _ranked(
+    ids: Sequence[str], places: Places, scores: Scores, similar: Scores | None
+) -> list[tuple[float, str, int, float | None]]:
+    """Return negated score, id, place and similarity of each place, the best first."""
+    numbers = places.tolist()
+    names = [ids[place] for place in numbers]
+    known: list[float | None] = [None] * len(numbers)
+    if similar is not None:
+        known = [None if math.isnan(value) else value for value in similar.tolist()]
+    # No two ids are the same, so what stands behind them is never compared.
+    return sorted(zip((-scores).tolist(), names, numbers, known, strict=True))
+
+
+def _read_rows(connection: apsw.Connection, items: Sequence[Candidate], want_codes: bool) -> None:
     """Read what a hit shows of each candidate."""
-    wanted = {item.handle: item for item in items if item.row is None}
+    wanted = {item.handle: item for item in items}
     sql = _ROWS_WITH_CODES if want_codes else _ROWS_PLAIN
     for row in connection.execute(sql, (json.dumps(list(wanted)),)):
-        wanted[row[0]].row = ChunkRow(
-            document_id=row[1],
-            version=row[2],
-            chunk_index=row[3],
-            start=row[4],
-            end=row[5],
-            text=row[6],
-            tokens=row[7],
-            key=row[8],
-            title=row[9],
-            source_uri=row[10],
-            user_id=row[11],
-            collection=row[12],
-            metadata=read_metadata(row[13]),
-            created_at=row[14],
-            valid_from=row[15],
-            valid_until=row[16],
-            codes=row[17],
-        )
+        values: list[Any] = list(row)
+        values[_METADATA] = read_metadata(values[_METADATA])
+        wanted[row[0]].row = ChunkRow(*values[1:])

@@ -10,7 +10,6 @@ from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
-    Candidate,
     CandidateRequest,
     Candidates,
     DocumentToLoad,
@@ -38,8 +37,6 @@ from agentmem.backends.oracle._names import UPKEEP_PACKAGE, simple_name
 from agentmem.backends.oracle._search import (
     Statement,
     read_candidates,
-    read_chunk_rows,
-    rows_statement,
     search_statement,
 )
 from agentmem.backends.oracle._target import Target
@@ -167,16 +164,6 @@ class OracleBackend(Backend):
         return search_statement(
             scope, request, self.meta, embed=self._embed, rerank=self._rerank, exact=exact
         )
-
-    async def hydrate(self, scope: Scope, items: Sequence[Candidate], want_codes: bool) -> None:
-        """See `Backend.hydrate`."""
-        missing = {item.id: item for item in items if item.row is None}
-        if not missing:
-            return
-        statement = rows_statement(scope, list(missing), want_codes=want_codes)
-        rows = await self._database.fetch("read hits", statement.sql, statement.binds)
-        for name, row in read_chunk_rows(rows).items():
-            missing[name].row = row
 
     async def read(
         self,

@@ -274,17 +274,3 @@ def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
 
 def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
-
-
-def rows_statement(scope: Scope, ids: Sequence[str], *, want_codes: bool) -> Statement:
-    """Return the statement that reads what a hit shows of chunks."""
-    codes = "c.codes" if want_codes else "CAST(NULL AS NUMBER)"
-    sql = f"""SELECT c.id, {_ROW_COLUMNS}, {codes} AS codes
-FROM mem_chunks c
-WHERE c.tenant_id = :tenant AND c.id IN ({listed_names(":ids")})"""
-    return Statement(sql, {"tenant": scope.tenant, "ids": json_bind(list(ids))})
-
-
-def read_chunk_rows(rows: Sequence[tuple[Any, ...]]) -> dict[str, ChunkRow]:
-    """Return what `rows_statement` found, by chunk id."""
-    return {row[0]: _chunk_row(row[1:]) for row in rows}

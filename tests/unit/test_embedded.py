@@ -25,8 +25,8 @@ from agentmem import (
     StoreError,
     StoreVersionError,
 )
-from agentmem.backends.embedded import _connection, _proof
-from agentmem.backends.embedded._schema import SCHEMA_VERSION
+from agentmem.backends.embedded import EmbeddedBackend, _connection, _proof
+from agentmem.backends.embedded._schema import SCHEMA_VERSION, counter
 from tests.support import SetClock, WordEmbedder, texts
 
 
@@ -410,3 +410,20 @@ async def test_a_filter_on_the_expiry_sees_a_new_one(tmp_path: Path, clock: SetC
         await memory.set_expiry(written.ids, later)
         assert (await memory.search("code 7", where=where)).hits == ()
         assert (await memory.search("code 7", where=F("expires_at") == later)).hits
+
+
+async def test_a_search_whose_transaction_fell_behind_begins_anew(tmp_path: Path) -> None:
+    async with open_at(tmp_path / "m") as memory:
+        await memory.write("tide one")
+        assert memory._parts is not None
+        backend = memory._parts.backend
+        assert isinstance(backend, EmbeddedBackend)
+        behind = apsw.Connection(str(tmp_path / "m" / "memory.db"))
+        behind.execute("BEGIN")
+        before = counter(behind, "change")
+        await memory.write("tide two")
+        assert len(texts(await memory.search("tide"))) == 2
+        held = backend._resident.snapshot(behind)
+        assert (held.rows, held.change) == (2, counter(behind, "change"))
+        assert held.change > before
+        behind.close()

@@ -191,15 +191,12 @@ async def test_stages_of_the_callers_run_here_too(tmp_path: Path) -> None:
 
     async with Memory(tmp_path / "m", embedder=WordEmbedder(), reranker="none") as plain:
         await plain.write(TEXTS)
-        backend = plain.pipeline.stages[3]._backend  # type: ignore[attr-defined]
-        fuse = Reversed(backend, k=60, limit=100, want_codes=False)
-        own = Memory(
-            tmp_path / "m", embedder=WordEmbedder(), reranker="none", stages={"fuse": fuse}
-        )
-        async with own as memory:
-            answer = await retrieval_graph(memory).ainvoke({"query": "tea with milk"})
-            assert same(answer["result"], await memory.search("tea with milk"))
-            assert answer["hits"][-1]["text"] == "tea with milk"
+    fuse = Reversed(k=60, limit=100)
+    own = Memory(tmp_path / "m", embedder=WordEmbedder(), reranker="none", stages={"fuse": fuse})
+    async with own as memory:
+        answer = await retrieval_graph(memory).ainvoke({"query": "tea with milk"})
+        assert same(answer["result"], await memory.search("tea with milk"))
+        assert answer["hits"][-1]["text"] == "tea with milk"
 
 
 async def test_errors_are_ours(filled: Memory) -> None:

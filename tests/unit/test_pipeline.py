@@ -71,7 +71,7 @@ async def test_the_default_chain_prints_itself(memory: Memory) -> None:
     assert [line.split()[1] for line in lines] == [
         "understand", "scope", "candidates", "fuse", "rerank", "budget",
     ]  # fmt: skip
-    assert "candidates, request, scope -> fused  (k=60, limit=100)" in lines[3]
+    assert "candidates, request -> fused  (k=60, limit=100)" in lines[3]
 
 
 async def test_an_unknown_stage_cannot_be_replaced(make_memory: MakeMemory) -> None:

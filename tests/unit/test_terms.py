@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import string
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem._terms import MAX_QUERY_TERMS, MAX_TERM_LENGTH, analyze, has_terms, query_terms
+from agentmem._terms import (
+    MAX_QUERY_TERMS,
+    MAX_TERM_LENGTH,
+    _pattern,
+    analyze,
+    fold,
+    has_terms,
+    query_terms,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +92,14 @@ def test_a_part_of_a_run_of_chinese_is_found(run: str, data: st.DataObject) -> N
     start = data.draw(st.integers(0, len(run) - 2))
     end = data.draw(st.integers(start + 2, len(run)))
     assert set(query_terms(run[start:end])) <= set(analyze(f"x {run}"))
+
+
+@given(st.text(st.sampled_from(string.printable + "++##''--..,,__aa11")))
+def test_the_pattern_for_ascii_finds_what_the_whole_one_finds(text: str) -> None:
+    folded = fold(text)
+    assert folded.isascii()
+    found = [
+        [(match.lastgroup, match.group()) for match in pattern.finditer(folded)]
+        for pattern in (_pattern(ascii_only=True), _pattern(ascii_only=False))
+    ]
+    assert found[0] == found[1]
