@@ -93,7 +93,7 @@ class CandidateRequest:
         Constant of reciprocal rank fusion and number of fused rows wanted. An engine that fuses
         may return just these; None for `limit` asks for the whole union of the pools.
     want_codes
-        Whether the rows shall carry token codes.
+        Whether the rows shall carry token codes, their own and those of what stands before.
     """
 
     text: str
@@ -108,7 +108,16 @@ class CandidateRequest:
 # Neither frozen nor keyword-only: a search makes a hundred, each in a fraction of the time.
 @dataclass(slots=True)
 class ChunkRow:
-    """Everything that a hit shows of a chunk and its document version."""
+    """Everything that a hit shows of a chunk and its document version.
+
+    Attributes
+    ----------
+    codes
+        Token codes, when they were asked for.
+    before
+        With them, the token codes of the chunks that stand before it, the nearest first: see
+        `agentmem.backends._context`.
+    """
 
     document_id: str
     version: int
@@ -127,6 +136,7 @@ class ChunkRow:
     valid_from: Micros | None
     valid_until: Micros | None
     codes: bytes | None = None
+    before: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -110,11 +110,14 @@ class RerankCandidate:
         The chunk with its document's title; empty unless the reranker needs ``"text"``.
     codes
         Token codes stored with the chunk, when the reranker needs ``"codes"``.
+    before
+        Then also those of the chunks that stand before it, the nearest first.
     """
 
     id: str
     text: str
     codes: bytes | None
+    before: tuple[bytes, ...] = ()
 
 
 @runtime_checkable

@@ -7,15 +7,18 @@ MaxSim as in Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Sear
 Contextualized Late Interaction over BERT", SIGIR 2020; w(i) is the rarity of the token, so that
 names and codes count for more than "the". The token vectors come with the embedding, so no second
 model runs.
+
+A chunk that has others before it is scored in that company too: the score of the pipeline is the
+mean of score(q, c) and score(q, c and those before it taken as one text).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
@@ -57,50 +60,62 @@ class LateInteractionReranker:
         if len(present) < len(codes):
             raise ModelError("some chunks were stored without token codes")
         tokens = encoding.tokens[0]
-        work = sum(map(len, present)) * 2 * len(tokens.ids)
+        before = [candidate.before for candidate in candidates]
+        work = sum(map(len, (*present, *chain.from_iterable(before)))) * 2 * len(tokens.ids)
         if work <= _INLINE_WORK:
-            return self._score(tokens, present)
-        return await asyncio.to_thread(self._score, tokens, present)
+            return _score(tokens, present, before)
+        return await asyncio.to_thread(_score, tokens, present, before)
 
     async def close(self) -> None:
         """Do nothing: the reranker holds no resource."""
 
-    def _score(self, query: TokenVectors, codes: Sequence[bytes]) -> list[float]:
-        weights = query.weights
-        if weights is None:
-            weights = np.ones(len(query.ids), dtype=np.float32)
-        scores: list[float] = late_interaction(query.vectors, weights, decode(codes)).tolist()
-        return scores
+
+def _score(
+    query: TokenVectors, codes: Sequence[bytes], before: Sequence[Sequence[bytes]]
+) -> list[float]:
+    """Return the mean of the scores of each chunk alone and with those before it."""
+    weights = query.weights
+    if weights is None:
+        weights = np.ones(len(query.ids), dtype=np.float32)
+    total = float(weights.sum())
+    if not codes or total <= 0.0:
+        return [0.0] * len(codes)
+    # Neighbours in a conversation are candidates together: each is looked at once.
+    places = {code: place for place, code in enumerate(dict.fromkeys(chain(codes, *before)))}
+    best = best_matches(query.vectors, decode(list(places)))
+    alone = best[[places[code] for code in codes]]
+    together = alone.copy()
+    for number, company in enumerate(before):
+        for code in company:
+            np.maximum(together[number], best[places[code]], out=together[number])
+    scores: list[float] = ((alone + together) @ weights / (2.0 * total)).tolist()
+    return scores
 
 
-def late_interaction(query: Floats, weights: Floats, chunks: Decoded) -> NDArray[np.float64]:
-    """Return the score of each chunk.
+def best_matches(query: Floats, chunks: Decoded) -> Floats:
+    """Return how well the best token of each chunk matches each token of a query.
 
     Parameters
     ----------
     query
         float32 of shape (query tokens, dimensions), L2-normalised.
-    weights
-        float32 of shape (query tokens,), not negative.
     chunks
         Token vectors of the chunks.
 
     Returns
     -------
-    NDArray[float64]
-        Shape (chunks,), between -1 and 1; 0 for a chunk without tokens or a query without weight.
+    Floats
+        Cosine similarities, float32 of shape (chunks, query tokens); 0 for a chunk without tokens.
     """
-    scores = np.zeros(len(chunks.lengths))
-    total = float(weights.sum())
+    best = np.zeros((len(chunks.lengths), len(query)), dtype=np.float32)
     filled = np.flatnonzero(chunks.lengths)
-    if not len(filled) or not len(query) or total <= 0.0:
-        return scores
+    if not len(filled) or not len(query):
+        return best
     similarity = _products(chunks.steps, query)
     similarity *= chunks.scales[:, None]
     starts = np.concatenate([[0], np.cumsum(chunks.lengths[filled])[:-1]])
-    best = np.maximum.reduceat(similarity, starts, axis=0)
-    scores[filled] = best @ weights / total
-    return scores
+    best[filled] = np.maximum.reduceat(similarity, starts, axis=0)
+    return best
 
 
 def _products(tokens: Floats, query: Floats) -> Floats:

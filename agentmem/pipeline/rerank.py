@@ -116,6 +116,7 @@ def _to_rerank(candidates: Sequence[Candidate], needs: frozenset[str]) -> list[R
             id=candidate.id,
             text=searchable_text(row.title, row.text) if with_text else "",
             codes=row.codes,
+            before=row.before,
         )
         for candidate, row in zip(candidates, rows, strict=True)
     ]

@@ -6,12 +6,14 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import apsw
 import numpy as np
 
 from agentmem._filters import read_metadata
+from agentmem.backends._context import FIRST, REACH, moment, set_before
 from agentmem.backends._fusion import fuse
 from agentmem.backends.base import (
     Candidate,
@@ -52,6 +54,13 @@ _ROWS_PLAIN = _ROWS.format(code="NULL", join="")
 _ROWS_WITH_CODES = _ROWS.format(code="k.code", join="LEFT JOIN codes k USING (chunk_row)")
 
 
+_BEFORE = """
+SELECT c.chunk_row, d.valid_from, d.created_at, k.code
+FROM chunks c JOIN documents d USING (version_row) LEFT JOIN codes k USING (chunk_row)
+WHERE c.chunk_row IN (SELECT value FROM json_each(?))
+"""
+
+
 class Searcher:
     """Answers candidate requests from the resident arrays, the text index and SQLite."""
 
@@ -72,7 +81,10 @@ class Searcher:
         clock = _Stopwatch()
         snapshot = self._resident.snapshot(connection)
         scope_ids, every = _scope_ids(connection, scope)
-        mask = snapshot.in_scope(scope, np.array(scope_ids, dtype=np.int64))
+        numbers = np.array(scope_ids, dtype=np.int64)
+        mask = visible = snapshot.in_scope(scope, numbers)
+        if scope.begins is not None:
+            visible = snapshot.in_scope(replace(scope, begins=None), numbers)
         if scope.where is not None and mask.any():
             mask = self._where.narrow(connection, snapshot, scope.where, mask)
         in_scope = int(np.count_nonzero(mask))
@@ -93,6 +105,9 @@ class Searcher:
         if request.limit is not None:
             items = fuse(items, k=request.fusion_k, limit=request.limit)
         _read_rows(connection, items, request.want_codes)
+        if request.want_codes:
+            looked_at = items if request.limit is None else items[:FIRST]
+            _read_before(connection, snapshot, visible, looked_at)
         details["rows_ms"] = clock.lap()
         return Candidates(items=items, vector_pool=pools[0], lexical_pool=pools[1], details=details)
 
@@ -214,6 +229,35 @@ def _ranked(
         known = [None if math.isnan(value) else value for value in similar.tolist()]
     # No two ids are the same, so what stands behind them is never compared.
     return sorted(zip((-scores).tolist(), names, numbers, known, strict=True))
+
+
+def _read_before(
+    connection: apsw.Connection, snapshot: Snapshot, visible: Mask, items: Sequence[Candidate]
+) -> None:
+    """Read the token codes of what stands before each candidate."""
+    there = [(item.handle, item.row) for item in items if item.handle is not None and item.row]
+    earlier = _earlier(snapshot, visible, [handle for handle, _ in there])
+    known = {handle: (moment(row.valid_from, row.created_at), row.codes) for handle, row in there}
+    wanted = {row for rows in earlier for row in rows} - known.keys()
+    for row in connection.execute(_BEFORE, (json.dumps(sorted(wanted)),)):
+        known[row[0]] = moment(row[1], row[2]), row[3]
+    for (_, row), rows in zip(there, earlier, strict=True):
+        set_before(row, (known[name] for name in rows if name in known))
+
+
+def _earlier(snapshot: Snapshot, visible: Mask, chunk_rows: Sequence[int]) -> list[list[int]]:
+    """Return, for each chunk, those written before it for the same user and collection."""
+    places = snapshot.positions(np.array(chunk_rows, dtype=np.int64))
+    scopes, names = snapshot.column("scope_id"), snapshot.column("chunk_row")
+    earlier: list[list[int]] = [[] for _ in chunk_rows]
+    of_each = scopes[places]
+    for scope_id in np.unique(of_each):
+        numbers = np.flatnonzero((of_each == scope_id) & (places >= 0))
+        same = np.flatnonzero(visible & (scopes == scope_id))
+        ends = np.searchsorted(same, places[numbers])
+        for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
+            earlier[number] = names[same[max(0, end - REACH) : end]][::-1].tolist()
+    return earlier
 
 
 def _read_rows(connection: apsw.Connection, items: Sequence[Candidate], want_codes: bool) -> None:

@@ -13,10 +13,11 @@ values, so that the server parses each kind once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Scope
+from agentmem.backends._context import REACH, moment, set_before
+from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Micros, Scope
 from agentmem.backends.oracle._filters import FilterCompiler, listed_names
 from agentmem.backends.oracle._meta import Meta
 from agentmem.backends.oracle._text_query import contains_query
@@ -105,30 +106,30 @@ def _query_vector(
     return ":qv"
 
 
-def scope_condition(scope: Scope, binds: dict[str, Bind]) -> str:
-    """Return the condition over ``mem_chunks c`` that a scope stands for."""
+def scope_condition(scope: Scope, binds: dict[str, Bind], alias: str = "c") -> str:
+    """Return the condition over ``mem_chunks`` that a scope stands for."""
     binds["tenant"], binds["now"] = scope.tenant, time_bind(scope.now)
-    parts = ["c.tenant_id = :tenant"]
+    parts = [f"{alias}.tenant_id = :tenant"]
     if scope.user_id is None:
-        parts.append("c.user_id IS NULL")
+        parts.append(f"{alias}.user_id IS NULL")
     else:
         binds["owner"] = scope.user_id
-        parts.append("(c.user_id IS NULL OR c.user_id = :owner)")
+        parts.append(f"({alias}.user_id IS NULL OR {alias}.user_id = :owner)")
     if scope.collections is not None:
         binds["collections"] = json_bind(list(scope.collections))
-        parts.append(f"c.collection IN ({listed_names(':collections')})")
-    parts.append("c.deleted_at IS NULL")
-    parts.append("(c.expires_at IS NULL OR c.expires_at > :now)")
+        parts.append(f"{alias}.collection IN ({listed_names(':collections')})")
+    parts.append(f"{alias}.deleted_at IS NULL")
+    parts.append(f"({alias}.expires_at IS NULL OR {alias}.expires_at > :now)")
     if scope.as_of is None:
-        parts.append("c.visible_from <= :now AND c.visible_until > :now")
+        parts.append(f"{alias}.visible_from <= :now AND {alias}.visible_until > :now")
     else:
         binds["as_of"] = time_bind(scope.as_of)
-        parts.append("c.as_of_from <= :as_of AND c.as_of_until > :as_of")
+        parts.append(f"{alias}.as_of_from <= :as_of AND {alias}.as_of_until > :as_of")
     if scope.begins is not None:
         binds["begins"], binds["begun"] = map(time_bind, scope.begins)
-        parts.append("c.as_of_from >= :begins AND c.as_of_from < :begun")
+        parts.append(f"{alias}.as_of_from >= :begins AND {alias}.as_of_from < :begun")
     if scope.where is not None:
-        parts.append(FilterCompiler("c", binds).compile(scope.where))
+        parts.append(FilterCompiler(alias, binds).compile(scope.where))
     return "\n      AND ".join(parts)
 
 
@@ -274,3 +275,34 @@ def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
 
 def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
+
+
+def before_statement(scope: Scope, ids: Sequence[str]) -> Statement:
+    """Return the statement that reads what stands before each chunk, the nearest first."""
+    binds: dict[str, Bind] = {"ids": json_bind(list(ids))}
+    condition = scope_condition(replace(scope, where=None, begins=None), binds, "p")
+    sql = f"""SELECT c.id, b.valid_from, b.created_at, b.codes
+FROM mem_chunks c CROSS JOIN LATERAL (
+  SELECT p.chunk_row, p.valid_from, p.created_at, p.codes
+  FROM mem_chunks p
+  WHERE {condition}
+      AND p.collection = c.collection
+      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
+      AND p.chunk_row < c.chunk_row
+  ORDER BY p.chunk_row DESC, p.id
+  FETCH FIRST {REACH:d} ROWS ONLY
+) b
+WHERE c.tenant_id = :tenant AND c.id IN ({listed_names(":ids")})
+ORDER BY c.id, b.chunk_row DESC"""
+    return Statement(sql, binds)
+
+
+def read_before(items: Sequence[Candidate], found: Sequence[tuple[Any, ...]]) -> None:
+    """Give each candidate what `before_statement` found."""
+    earlier: dict[str, list[tuple[Micros, bytes | None]]] = {}
+    for name, valid_from, created_at, codes in found:
+        at = moment(to_micros(valid_from), to_micros(created_at) or 0)
+        earlier.setdefault(name, []).append((at, codes))
+    for item in items:
+        if item.row is not None:
+            set_before(item.row, earlier.get(item.id, ()))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentmem import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
 from agentmem.models.blend import LEXICAL_SHARE, SIMILARITY_SHARE, blend
-from agentmem.models.late_interaction import LateInteractionReranker, late_interaction
+from agentmem.models.late_interaction import LateInteractionReranker, best_matches
 from agentmem.models.token_codes import decode, encode
 
 
@@ -57,27 +57,35 @@ def test_dimensions_that_cannot_be_stored(dimensions: int) -> None:
         encode(unit(1, dimensions))
 
 
-def test_late_interaction_against_loops() -> None:
+async def test_late_interaction_against_loops() -> None:
     query, weights = unit(4, seed=3), np.array([0.5, 2.0, 1.0, 0.0], dtype=np.float32)
+    tokens = TokenVectors(np.arange(4, dtype=np.int32), query, weights)
     chunks = [unit(n, seed=n) for n in (6, 0, 1, 9)]
-    found = late_interaction(query, weights, decode([encode(c) for c in chunks]))
-    for score, chunk in zip(found, chunks, strict=True):
+    company = [[], [chunks[0]], [chunks[0], unit(3, seed=7)], [chunks[1]]]
+
+    def score(chunk: Floats) -> float:
         best = [max((float(q @ t) for t in chunk), default=0.0) for q in query]
-        expected = sum(w * b for w, b in zip(weights, best, strict=True)) / weights.sum()
-        assert score == pytest.approx(expected, abs=0.02)
+        return float(sum(w * b for w, b in zip(weights, best, strict=True)) / weights.sum())
+
+    rows = [
+        RerankCandidate(str(n), "", encode(chunk), tuple(encode(other) for other in others))
+        for n, (chunk, others) in enumerate(zip(chunks, company, strict=True))
+    ]
+    found = await LateInteractionReranker().rerank("q", Encoding(unit(1), (tokens,)), rows)
+    for value, chunk, others in zip(found, chunks, company, strict=True):
+        expected = (score(chunk) + score(np.concatenate([chunk, *others]))) / 2
+        assert value == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 70])
 @pytest.mark.parametrize("lengths", [[1], [63, 1], [600, 1, 0, 77]])
 def test_queries_and_chunks_of_any_length(size: int, lengths: list[int]) -> None:
     query = unit(size, seed=3)
-    weights = np.random.default_rng(4).uniform(0.1, 2.0, size).astype(np.float32)
     chunks = decode([encode(unit(n, seed=n)) for n in lengths])
-    found = late_interaction(query, weights, chunks)
     rows = np.split(chunks.steps * chunks.scales[:, None], np.cumsum(lengths)[:-1])
-    for score, row in zip(found, rows, strict=True):
+    for found, row in zip(best_matches(query, chunks), rows, strict=True):
         best = (query @ row.T).max(axis=1) if len(row) else np.zeros(size)
-        assert score == pytest.approx(float(weights @ best / weights.sum()), abs=1e-5)
+        np.testing.assert_allclose(found, best, atol=1e-5)
 
 
 async def test_rare_tokens_of_the_query_count_for_more() -> None:

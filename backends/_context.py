@@ -1,0 +1,44 @@
+"""What stands before a chunk: the rule that every engine follows.
+
+A turn of a conversation often says only with the turns before it what it is about, and a part of a
+text with the part before. Before a chunk stand the chunks that were written before it, as far as
+
+* they belong to the same user (or are shared, as it is) and to the same collection,
+* the search sees them, apart from its `where` filter,
+* each lies no more than an hour from the one behind it, by the time from which it holds, or else
+  that of writing.
+
+Chunks of a document are written in their order. Nothing of this is stored: what is forgotten stands
+before nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentmem.backends.base import ChunkRow, Micros
+
+REACH = 2
+"""Most chunks that stand before a chunk; measured in docs/decisions/context.md."""
+
+FIRST = 80
+"""Of fused candidates this many, from the best on, are looked at with what stands before."""
+
+PAUSE: Micros = 3_600_000_000
+"""Longest time between two chunks that stand together."""
+
+
+def moment(valid_from: Micros | None, created_at: Micros) -> Micros:
+    """Return the time at which a chunk stands."""
+    return created_at if valid_from is None else valid_from
+
+
+def set_before(row: ChunkRow, earlier: Iterable[tuple[Micros, bytes | None]]) -> None:
+    """Set `row.before` from moment and token codes of the chunks before it, the nearest first."""
+    last, codes = moment(row.valid_from, row.created_at), []
+    for at, code in earlier:
+        if abs(last - at) > PAUSE or code is None:
+            break
+        codes.append(code)
+        last = at
+    row.before = tuple(codes)
