@@ -71,7 +71,7 @@ def check_package() -> None:
     home = Path(agentmem.__file__).resolve().parent
     assert "site-packages" in home.parts, f"{home} is not the installed package"
     assert (home / "py.typed").is_file()
-    assert not (home / "models" / "export").exists()
+    assert not (home / "models" / "training").exists()
     assert version("agentmem") == agentmem.__version__
     top = {path.parts[0] for path in files("agentmem") or () if path.parts[0] != ".."}
     assert {name for name in top if not name.endswith(".dist-info")} == {"agentmem"}, top
