@@ -103,6 +103,8 @@ def _places(times: NDArray[np.int64]) -> Floats:
 
 def _restated(rows: Sequence[ChunkRow], times: NDArray[np.int64]) -> Floats:
     """Return 1 for each row of which a later one says much the same, else 0."""
+    if len(np.unique(times)) < 2:
+        return np.zeros(len(rows))
     terms = [frozenset(query_terms(row.text[:_COMPARED_CHARACTERS])) for row in rows]
     return np.array(
         [
