@@ -90,7 +90,6 @@ def searches() -> Iterator[tuple[str, _search.Statement]]:
         statement = _search.search_statement(scope, wanted, meta, **arguments)
         assert statement is not None
         yield f"search_{name}", statement
-    yield "search_before", _search.before_statement(plain, ["a:1:0"])
 
 
 def selections() -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -71,7 +71,10 @@ async def reembed(
             continue
         made = await remake([(title, content) for _, title, content in rows])
         ready = [(row[0], chunks) for row, chunks in zip(rows, made, strict=True)]
-        progress(*await database.write("store vectors", partial(_stage, model=model, rows=ready)))
+        counts = await database.write("store vectors", partial(_stage, model=model, rows=ready))
+        if counts is None:
+            return
+        progress(*counts)
         after = rows[-1][0]
 
 
@@ -118,8 +121,13 @@ def _stage(
     connection: apsw.Connection,
     model: ModelIdentity,
     rows: Sequence[tuple[int, Sequence[ChunkToWrite]]],
-) -> tuple[int, int]:
-    """Store chunks of versions that are still there; return versions done and in all."""
+) -> tuple[int, int] | None:
+    """Store chunks of versions that are still there; return versions done and in all.
+
+    None says that another process has made the whole change meanwhile.
+    """
+    if stored_model(connection) == describe(model):
+        return None
     _check_next(connection, model)
     connection.executemany(
         _STAGE,

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentmem.backends._chain import to_receipt, what_went
-from agentmem.backends._context import FIRST
 from agentmem.backends._expiry import NewExpiry
 from agentmem.backends._rules import check_number
 from agentmem.backends.base import (
     Backend,
-    Candidate,
     CandidateRequest,
     Candidates,
     DocumentToLoad,
@@ -38,8 +36,6 @@ from agentmem.backends.oracle._embedding import embed_statement, read_vectors
 from agentmem.backends.oracle._names import UPKEEP_PACKAGE, simple_name
 from agentmem.backends.oracle._search import (
     Statement,
-    before_statement,
-    read_before,
     read_candidates,
     search_statement,
 )
@@ -148,9 +144,6 @@ class OracleBackend(Backend):
             if again is not None:
                 rows = await database.fetch("search", again.sql, again.binds)
                 exact = True
-        items = read_candidates(rows)
-        if request.want_codes:
-            await self._add_before(scope, items[:FIRST])
         degraded: tuple[str, ...] = ()
         if statement.left_out:
             degraded = (
@@ -158,7 +151,7 @@ class OracleBackend(Backend):
                 "it has more than one query of Oracle Text holds",
             )
         return Candidates(
-            items=items,
+            items=read_candidates(rows),
             vector_pool=int(rows[0][4]) if rows else 0,
             lexical_pool=int(rows[0][5]) if rows else 0,
             degraded=degraded,
@@ -171,13 +164,6 @@ class OracleBackend(Backend):
         return search_statement(
             scope, request, self.meta, embed=self._embed, rerank=self._rerank, exact=exact
         )
-
-    async def _add_before(self, scope: Scope, items: Sequence[Candidate]) -> None:
-        """Read the token codes of what stands before each candidate."""
-        if items:
-            statement = before_statement(scope, [item.id for item in items])
-            rows = await self._database.fetch("search", statement.sql, statement.binds)
-            read_before(items, rows)
 
     async def read(
         self,

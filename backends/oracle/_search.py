@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentmem.backends._context import REACH, moment, set_before
-from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Micros, Scope
+from agentmem.backends._context import FIRST, REACH, moment, set_before
+from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Scope
 from agentmem.backends.oracle._filters import FilterCompiler, listed_names
 from agentmem.backends.oracle._meta import Meta
 from agentmem.backends.oracle._text_query import contains_query
@@ -90,7 +90,8 @@ def search_statement(
         binds["q"] = request.text
         blocks.append(_reranked(rerank))
         score = "k.rerank"
-    sql = "WITH " + ",\n".join(blocks) + "\n" + _final(vector, score, request.want_codes)
+    before = _before(scope, binds, request.limit) if request.want_codes else ""
+    sql = "WITH " + ",\n".join(blocks) + "\n" + _final(vector, score, before)
     return Statement(sql, binds, left_out)
 
 
@@ -201,7 +202,8 @@ def _best(limit: int | None) -> str:
     fetch = "" if limit is None else f"\n  FETCH FIRST {limit:d} ROWS ONLY"
     return f"""cand AS (
   SELECT f.id, f.vector_rank, f.lexical_rank, f.lexical_score, f.fusion,
-         f.vector_pool, f.lexical_pool
+         f.vector_pool, f.lexical_pool,
+         ROW_NUMBER() OVER (ORDER BY f.fusion DESC, f.id) AS place
   FROM fused f
   ORDER BY f.fusion DESC, f.id{fetch}
 )"""
@@ -211,27 +213,56 @@ def _reranked(model: str) -> str:
     text = "CASE WHEN c.title IS NULL THEN c.text ELSE c.title || CHR(10) || c.text END"
     return f"""scored AS (
   SELECT r.id, r.vector_rank, r.lexical_rank, r.lexical_score, r.fusion,
-         r.vector_pool, r.lexical_pool,
+         r.vector_pool, r.lexical_pool, r.place,
          PREDICTION({model} USING :q AS DATA1,
                     DBMS_LOB.SUBSTR({text}, {_RERANKED_CHARACTERS:d}, 1) AS DATA2) AS rerank
   FROM cand r JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = r.id
 )"""
 
 
-def _final(vector: str | None, score: str, want_codes: bool) -> str:
+def _before(scope: Scope, binds: dict[str, Bind], limit: int | None) -> str:
+    """Return the joins that give what stands before each candidate (`agentmem.backends._context`).
+
+    With a limit only the first of the candidates are looked at in this way.
+    """
+    condition = scope_condition(replace(scope, where=None, begins=None), binds, "p")
+    first = "" if limit is None else f"\n      AND k.place <= {FIRST:d}"
+    return "".join(
+        f"""
+LEFT JOIN LATERAL (
+  SELECT p.valid_from, p.created_at, p.codes
+  FROM mem_chunks p
+  WHERE {condition}
+      AND p.collection = c.collection
+      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
+      AND p.chunk_row < c.chunk_row{first}
+  ORDER BY p.chunk_row DESC, p.id
+  OFFSET {number:d} ROWS FETCH NEXT 1 ROWS ONLY
+) b{number:d} ON 1 = 1"""
+        for number in range(REACH)
+    )
+
+
+def _final(vector: str | None, score: str, before: str) -> str:
     distance = (
         "CAST(NULL AS NUMBER)"
         if vector is None
         else f"ROUND(VECTOR_DISTANCE(c.embedding, {vector}, COSINE), {_DIGITS})"
     )
     source = "scored" if score == "k.rerank" else "cand"
-    codes = "c.codes" if want_codes else "CAST(NULL AS NUMBER)"
+    codes = "CAST(NULL AS NUMBER) AS codes"
+    if before:
+        codes = "c.codes AS codes" + "".join(
+            f",\n       b{n:d}.valid_from AS valid{n:d}, b{n:d}.created_at AS created{n:d}, "
+            f"b{n:d}.codes AS codes{n:d}"
+            for n in range(REACH)
+        )
     return f"""SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
        k.vector_pool, k.lexical_pool,
        {distance} AS distance,
        {score} AS rerank,
-       {_ROW_COLUMNS}, {codes} AS codes
-FROM {source} k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id
+       {_ROW_COLUMNS}, {codes}
+FROM {source} k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id{before}
 ORDER BY k.fusion DESC, k.id"""
 
 
@@ -252,7 +283,7 @@ def read_candidates(rows: Sequence[tuple[Any, ...]]) -> list[Candidate]:
 
 
 def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
-    return ChunkRow(
+    chunk = ChunkRow(
         document_id=row[0],
         version=int(row[1]),
         chunk_index=int(row[2]),
@@ -271,38 +302,17 @@ def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
         text=row[15],
         codes=row[16],
     )
+    before = zip(row[17::3], row[18::3], row[19::3], strict=True)
+    set_before(
+        chunk,
+        (
+            (moment(to_micros(valid_from), created), codes)
+            for valid_from, created_at, codes in before
+            if (created := to_micros(created_at)) is not None
+        ),
+    )
+    return chunk
 
 
 def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
-
-
-def before_statement(scope: Scope, ids: Sequence[str]) -> Statement:
-    """Return the statement that reads what stands before each chunk, the nearest first."""
-    binds: dict[str, Bind] = {"ids": json_bind(list(ids))}
-    condition = scope_condition(replace(scope, where=None, begins=None), binds, "p")
-    sql = f"""SELECT c.id, b.valid_from, b.created_at, b.codes
-FROM mem_chunks c CROSS JOIN LATERAL (
-  SELECT p.chunk_row, p.valid_from, p.created_at, p.codes
-  FROM mem_chunks p
-  WHERE {condition}
-      AND p.collection = c.collection
-      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
-      AND p.chunk_row < c.chunk_row
-  ORDER BY p.chunk_row DESC, p.id
-  FETCH FIRST {REACH:d} ROWS ONLY
-) b
-WHERE c.tenant_id = :tenant AND c.id IN ({listed_names(":ids")})
-ORDER BY c.id, b.chunk_row DESC"""
-    return Statement(sql, binds)
-
-
-def read_before(items: Sequence[Candidate], found: Sequence[tuple[Any, ...]]) -> None:
-    """Give each candidate what `before_statement` found."""
-    earlier: dict[str, list[tuple[Micros, bytes | None]]] = {}
-    for name, valid_from, created_at, codes in found:
-        at = moment(to_micros(valid_from), to_micros(created_at) or 0)
-        earlier.setdefault(name, []).append((at, codes))
-    for item in items:
-        if item.row is not None:
-            set_before(item.row, earlier.get(item.id, ()))

@@ -186,6 +186,30 @@ async def test_two_changes_to_the_same_model_help_each_other(tmp_path: Path) -> 
         assert (await memory.verify()).findings == ()
 
 
+async def test_a_change_that_another_process_finished_meanwhile_is_done(tmp_path: Path) -> None:
+    await fill(tmp_path)
+
+    class Waiting(Longer):
+        """Embeds when the other change is complete."""
+
+        async def embed_passages(self, texts: Sequence[str]) -> Encoding:
+            begun.set()
+            await asyncio.wait([other])
+            return await super().embed_passages(texts)
+
+    begun = asyncio.Event()
+
+    async def later() -> None:
+        await begun.wait()
+        await change(tmp_path, Longer("new"))
+
+    other = asyncio.create_task(later())
+    await change(tmp_path, Waiting("new"))
+    await other
+    async with opened(tmp_path, Longer("new")) as memory:
+        assert (await memory.verify()).findings == ()
+
+
 async def test_a_cancelled_change_leaves_the_memory_usable(tmp_path: Path) -> None:
     await fill(tmp_path)
 

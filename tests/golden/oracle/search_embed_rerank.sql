@@ -40,14 +40,15 @@ fused AS (
 ),
 cand AS (
   SELECT f.id, f.vector_rank, f.lexical_rank, f.lexical_score, f.fusion,
-         f.vector_pool, f.lexical_pool
+         f.vector_pool, f.lexical_pool,
+         ROW_NUMBER() OVER (ORDER BY f.fusion DESC, f.id) AS place
   FROM fused f
   ORDER BY f.fusion DESC, f.id
   FETCH FIRST 40 ROWS ONLY
 ),
 scored AS (
   SELECT r.id, r.vector_rank, r.lexical_rank, r.lexical_score, r.fusion,
-         r.vector_pool, r.lexical_pool,
+         r.vector_pool, r.lexical_pool, r.place,
          PREDICTION(mem_reranker USING :q AS DATA1,
                     DBMS_LOB.SUBSTR(CASE WHEN c.title IS NULL THEN c.text ELSE c.title || CHR(10) || c.text END, 1000, 1) AS DATA2) AS rerank
   FROM cand r JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = r.id
@@ -58,6 +59,38 @@ SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
        k.rerank AS rerank,
        c.document_id, c.version, c.chunk_index, c.span_start, c.span_end, c.tokens,
        c.doc_key, c.title, c.source_uri, c.user_id, c.collection, c.created_at, c.valid_from,
-       c.valid_until, c.metadata, c.text, c.codes AS codes
+       c.valid_until, c.metadata, c.text, c.codes AS codes,
+       b0.valid_from AS valid0, b0.created_at AS created0, b0.codes AS codes0,
+       b1.valid_from AS valid1, b1.created_at AS created1, b1.codes AS codes1
 FROM scored k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id
+LEFT JOIN LATERAL (
+  SELECT p.valid_from, p.created_at, p.codes
+  FROM mem_chunks p
+  WHERE p.tenant_id = :tenant
+      AND (p.user_id IS NULL OR p.user_id = :owner)
+      AND p.deleted_at IS NULL
+      AND (p.expires_at IS NULL OR p.expires_at > :now)
+      AND p.visible_from <= :now AND p.visible_until > :now
+      AND p.collection = c.collection
+      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
+      AND p.chunk_row < c.chunk_row
+      AND k.place <= 80
+  ORDER BY p.chunk_row DESC, p.id
+  OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
+) b0 ON 1 = 1
+LEFT JOIN LATERAL (
+  SELECT p.valid_from, p.created_at, p.codes
+  FROM mem_chunks p
+  WHERE p.tenant_id = :tenant
+      AND (p.user_id IS NULL OR p.user_id = :owner)
+      AND p.deleted_at IS NULL
+      AND (p.expires_at IS NULL OR p.expires_at > :now)
+      AND p.visible_from <= :now AND p.visible_until > :now
+      AND p.collection = c.collection
+      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
+      AND p.chunk_row < c.chunk_row
+      AND k.place <= 80
+  ORDER BY p.chunk_row DESC, p.id
+  OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
+) b1 ON 1 = 1
 ORDER BY k.fusion DESC, k.id
