@@ -18,6 +18,8 @@ from benchmarks._suite import Case
 from benchmarks.systems.base import Question
 
 _BASE = 2_000
+# A row is one chunk: two halves of texts of so many words stay below the size of one.
+_WORDS = 120
 _ASKED = 200
 _SAMPLE = 1_000
 _NOISE = 0.3
@@ -107,7 +109,7 @@ def _base(root: Path | None) -> tuple[list[str], list[str]]:
             break
     else:
         dataset = as_dataset()
-    texts = [document.content for document in dataset.documents[:_BASE]]
+    texts = [" ".join(document.content.split()[:_WORDS]) for document in dataset.documents[:_BASE]]
     return texts, [query.text for query in dataset.queries]
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from agentmem import Settings
 from agentmem.evaluation import by_query, compare, measures_of
 from agentmem.evaluation._tables import number
+from agentmem.models.onnx_embedder import OnnxEmbedder
 from benchmarks.__main__ import app
 from benchmarks._datasets import DataError
+from benchmarks._material import _base, _documents
 from benchmarks._results import Results, measured
-from benchmarks._suite import Expected, load_suite, ratio_of, suite_names
+from benchmarks._suite import Case, Expected, load_suite, ratio_of, suite_names
 from benchmarks.systems import find_system, system_names
 
 SUITE = """
@@ -206,3 +209,10 @@ def test_measures_and_differences() -> None:
 
 def test_numbers_are_shown_with_the_digits_that_matter() -> None:
     assert [number(v) for v in (3.0, 1234.5, 12.34, 0.5571)] == ["3", "1,234", "12.3", "0.557"]
+
+
+async def test_a_row_of_the_scale_is_one_chunk(real_embedder: OnnxEmbedder) -> None:
+    texts, _ = _base(None)
+    case = Case(id="x", system="floor", data="scale", rows=2 * len(texts))
+    for document in _documents(texts, 2 * len(texts), case):
+        assert real_embedder.count_tokens(document.content) <= Settings().chunk_tokens
