@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentmem.backends.base import ChunkRow, Micros
+from agentmem.backends.base import ChunkRow, Micros, begin_of
 
 REACH = 2
 """Most chunks that stand before a chunk; measured in docs/decisions/context.md."""
@@ -28,14 +28,9 @@ PAUSE: Micros = 3_600_000_000
 """Longest time between two chunks that stand together."""
 
 
-def moment(valid_from: Micros | None, created_at: Micros) -> Micros:
-    """Return the time at which a chunk stands."""
-    return created_at if valid_from is None else valid_from
-
-
 def set_before(row: ChunkRow, earlier: Iterable[tuple[Micros, bytes | None]]) -> None:
-    """Set `row.before` from moment and token codes of the chunks before it, the nearest first."""
-    last, codes = moment(row.valid_from, row.created_at), []
+    """Set `row.before` from begin and token codes of the chunks before it, the nearest first."""
+    last, codes = begin_of(row.valid_from, row.created_at), []
     for at, code in earlier:
         if abs(last - at) > PAUSE or code is None:
             break

@@ -18,7 +18,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agentmem.backends.base import FOREVER, NEVER, Micros
+from agentmem.backends.base import FOREVER, NEVER, Micros, begin_of
 
 _ID_BYTES = 15
 
@@ -72,7 +72,7 @@ def succeed(
         version=version,
         visible_from=NEVER if valid_from is None else valid_from,
         visible_until=end,
-        as_of_from=created_at if valid_from is None else valid_from,
+        as_of_from=begin_of(valid_from, created_at),
         as_of_until=end,
     )
     shortened = (

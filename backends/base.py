@@ -39,6 +39,11 @@ FOREVER: Micros = 2**62
 """After every storable instant: an interval that ends here has no end."""
 
 
+def begin_of(valid_from: Micros | None, created_at: Micros) -> Micros:
+    """Return when a statement begins to hold; without a word on that, when it was written."""
+    return created_at if valid_from is None else valid_from
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
     """Which model made the vectors of a memory, and how texts were cut for it.

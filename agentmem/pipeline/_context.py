@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentmem._clock import from_micros
-from agentmem.backends.base import ChunkRow
+from agentmem.backends.base import ChunkRow, begin_of
 
 SEPARATOR = "\n\n"
 
@@ -17,7 +17,7 @@ def render_heading(number: int, row: ChunkRow) -> str:
     the day of writing.
     """
     source = [row.source_uri] if row.source_uri else []
-    day = from_micros(row.created_at if row.valid_from is None else row.valid_from).date()
+    day = from_micros(begin_of(row.valid_from, row.created_at)).date()
     facts = ", ".join([*source, day.isoformat()])
     title = f" {row.title}" if row.title else ""
     return f"[{number}]{title} ({facts})"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from agentmem._clock import to_micros
 from agentmem._terms import query_terms
 from agentmem._types import Plan, TimeWindow
-from agentmem.backends.base import FOREVER, NEVER, Candidate, ChunkRow, Micros
+from agentmem.backends.base import FOREVER, NEVER, Candidate, ChunkRow, Micros, begin_of
 from agentmem.pipeline._diversity import overlap
 from agentmem.pipeline._stage import need
 
@@ -63,17 +63,12 @@ def by_time(ranked: Sequence[Candidate], plan: Plan) -> list[Candidate]:
     if len(ranked) < 2 or (plan.time_window is None and plan.time_preference is None):
         return list(ranked)
     rows = [need(candidate.row, "row") for candidate in ranked]
-    times = np.array([begin_of(row) for row in rows], dtype=np.int64)
+    times = np.array([begin_of(row.valid_from, row.created_at) for row in rows], dtype=np.int64)
     scale = _scale([candidate.score for candidate in ranked])
     for candidate, share in zip(ranked, _shares(rows, times, plan).tolist(), strict=True):
         candidate.timing = scale * share
         candidate.score += candidate.timing
     return sorted(ranked, key=lambda candidate: -candidate.score)  # ties stay as they were
-
-
-def begin_of(row: ChunkRow) -> Micros:
-    """Return when a statement begins to hold; without a word on that, when it was written."""
-    return row.created_at if row.valid_from is None else row.valid_from
 
 
 def _scale(scores: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ import apsw
 import numpy as np
 
 from agentmem._filters import read_metadata
-from agentmem.backends._context import FIRST, REACH, moment, set_before
+from agentmem.backends._context import FIRST, REACH, set_before
 from agentmem.backends._fusion import fuse
 from agentmem.backends.base import (
     Candidate,
@@ -21,6 +21,7 @@ from agentmem.backends.base import (
     Candidates,
     ChunkRow,
     Scope,
+    begin_of,
 )
 from agentmem.backends.embedded._products import Products
 from agentmem.backends.embedded._resident import Mask, Resident, Snapshot
@@ -237,10 +238,10 @@ def _read_before(
     """Read the token codes of what stands before each candidate."""
     there = [(item.handle, item.row) for item in items if item.handle is not None and item.row]
     earlier = _earlier(snapshot, visible, [handle for handle, _ in there])
-    known = {handle: (moment(row.valid_from, row.created_at), row.codes) for handle, row in there}
+    known = {handle: (begin_of(row.valid_from, row.created_at), row.codes) for handle, row in there}
     wanted = {row for rows in earlier for row in rows} - known.keys()
     for row in connection.execute(_BEFORE, (json.dumps(sorted(wanted)),)):
-        known[row[0]] = moment(row[1], row[2]), row[3]
+        known[row[0]] = begin_of(row[1], row[2]), row[3]
     for (_, row), rows in zip(there, earlier, strict=True):
         set_before(row, (known[name] for name in rows if name in known))
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentmem.backends._context import FIRST, REACH, moment, set_before
-from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Scope
+from agentmem.backends._context import FIRST, REACH, set_before
+from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Scope, begin_of
 from agentmem.backends.oracle._filters import FilterCompiler, listed_names
 from agentmem.backends.oracle._meta import Meta
 from agentmem.backends.oracle._text_query import contains_query
@@ -306,7 +306,7 @@ def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
     set_before(
         chunk,
         (
-            (moment(to_micros(valid_from), created), codes)
+            (begin_of(to_micros(valid_from), created), codes)
             for valid_from, created_at, codes in before
             if (created := to_micros(created_at)) is not None
         ),

@@ -13,7 +13,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from agentmem.models.training._encoder import TwoHeads, load_encoder, load_tokenizer
 from agentmem.models.training._export import between, export_embedder, shortened
-from agentmem.models.training._judge import MEASURES, judge_all, judges
+from agentmem.models.training._judge import judge_all, judges, means
 from agentmem.models.training._mining import mine, save
 from agentmem.models.training._records import FOREIGN, read, split
 from agentmem.models.training._run import Log
@@ -75,8 +75,7 @@ def shares_command(
     for share in (0.0, 0.6, 0.8, 1.0):
         model = _load(base, run, state, share)
         found = judge_all(model, tokenizer, weights, held_out)
-        means = {m: sum(row[m] for row in found.values()) / len(found) for m in MEASURES}
-        log.add({"state": state, "share": share, **means, "sets": found})
+        log.add({"state": state, "share": share, **means(found), "sets": found})
 
 
 @app.command("export")

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import AutoModel
 
+from agentmem.models._session import cut
+
 DIMENSIONS = 384
 TOKEN_DIMENSIONS = 128
 _SAMPLE = 64
@@ -90,7 +92,7 @@ def load_encoder(folder: Path) -> torch.nn.Module:
 
 def to_batch(tokenizer: Tokenizer, texts: Sequence[str], longest: int) -> Batch:
     """Return the ids of `texts`, each cut at `longest` tokens with its last special token kept."""
-    rows = [_cut(encoded.ids, longest) for encoded in tokenizer.encode_batch(list(texts))]
+    rows = [cut(encoded, longest) for encoded in tokenizer.encode_batch(list(texts))]
     width = max(map(len, rows))
     ids = torch.zeros(len(rows), width, dtype=torch.int64)
     mask = torch.zeros_like(ids)
@@ -137,7 +139,3 @@ def rarity_weights(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     for special in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"):
         weights[tokenizer.token_to_id(special)] = 0.0
     return weights
-
-
-def _cut(ids: list[int], longest: int) -> list[int]:
-    return ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]

@@ -62,6 +62,11 @@ def judge_all(
         return {judge.name: _measure(model, tokenizer, weights, judge) for judge in all_judges}
 
 
+def means(found: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return the mean over the sets of each of `MEASURES`."""
+    return {name: sum(row[name] for row in found.values()) / len(found) for name in MEASURES}
+
+
 def ndcg(scores: np.ndarray, answers: set[int], depth: int = 10) -> float:
     """Return nDCG with binary relevance (Järvelin and Kekäläinen, 2002)."""
     order = np.argsort(-scores, kind="stable")[:depth]

@@ -103,7 +103,7 @@ def batch(records: dict[str, list[Record]], size: int, seed: int, step: int) -> 
     names = sorted(records)
     shares = [len(records[name]) ** 0.5 for name in names]
     if step % 2:
-        drawn = [name for name in chance.choices(names, shares, k=size)]
+        drawn = chance.choices(names, shares, k=size)
     else:
         drawn = chance.choices(names, shares, k=1) * size
     chosen: dict[str, Record] = {}

@@ -22,7 +22,7 @@ from agentmem.models.training._encoder import (
     rarity_weights,
     to_batch,
 )
-from agentmem.models.training._judge import MEASURES, Judge, judge_all, judges
+from agentmem.models.training._judge import Judge, judge_all, judges, means
 from agentmem.models.training._objective import loss
 from agentmem.models.training._records import Record, batch, by_source, mixture, normal, with_mined
 from agentmem.models.training._run import Log, rate_at, resume, save_state
@@ -185,7 +185,4 @@ def _judged(
     model: TwoHeads, tokenizer: Tokenizer, weights: Tensor, held_out: Sequence[Judge], step: int
 ) -> dict[str, Any]:
     found = judge_all(model, tokenizer, weights, held_out)
-    means = {
-        measure: sum(row[measure] for row in found.values()) / len(found) for measure in MEASURES
-    }
-    return {"judged": step, **means, "sets": found}
+    return {"judged": step, **means(found), "sets": found}

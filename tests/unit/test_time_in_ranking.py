@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentmem import Plan
+from agentmem._types import TimePreference
 from agentmem.backends.base import Candidate, ChunkRow
 from agentmem.pipeline._timing import by_time
 from agentmem.pipeline.understand._preference import find_preference
@@ -58,8 +59,8 @@ def row(name: str, time: int, text: str) -> ChunkRow:
     )  # fmt: skip
 
 
-def plan(preference: str | None) -> Plan:
-    return Plan(query="q", text="q", time_preference=preference)  # type: ignore[arg-type]
+def plan(preference: TimePreference | None) -> Plan:
+    return Plan(query="q", text="q", time_preference=preference)
 
 
 def test_only_what_a_later_one_repeats_gives_way() -> None:
@@ -85,7 +86,7 @@ def test_a_clearly_better_one_stays_first() -> None:
     st.sampled_from([None, "latest", "earlier", "current"]),
 )
 def test_nothing_is_lost_and_scores_fall(
-    scored: list[tuple[float, int, str]], preference: str | None
+    scored: list[tuple[float, int, str]], preference: TimePreference | None
 ) -> None:
     ranked = sorted(candidates(*scored), key=lambda c: (-c.score, c.id))
     found = by_time(ranked, plan(preference))
