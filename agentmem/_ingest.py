@@ -24,6 +24,7 @@ from agentmem.backends.base import (
 from agentmem.errors import AgentMemError, InvalidDocumentError
 from agentmem.models.base import Embedder, TokenVectors
 from agentmem.models.token_codes import encode
+from agentmem.models.vector_codes import rounded
 
 WriteInput = str | Document | Iterable[str | Document] | AsyncIterable[str | Document]
 
@@ -162,7 +163,7 @@ class Ingest:
         codes: Sequence[bytes | None] = [None] * len(texts)
         if encoding.tokens is not None:
             codes = await asyncio.to_thread(_codes, encoding.tokens)
-        return list(zip(encoding.vectors, codes, strict=True))
+        return list(zip(rounded(encoding.vectors), codes, strict=True))
 
     def _cut(self, batch: Sequence[Prepared]) -> list[list[Chunk]]:
         return [self._chunker.split(document.content) for document in batch]

@@ -26,6 +26,8 @@ from agentmem.backends.base import (
     Scope,
     Selection,
 )
+from agentmem.models.token_codes import is_current
+from agentmem.models.vector_codes import rounded
 
 BATCH = 64
 _SAMPLES = 20
@@ -141,7 +143,7 @@ def _usable(parts: Parts, chunks: Sequence[ChunkToWrite]) -> bool:
     embedder = parts.embedder
     return bool(chunks) and all(
         len(chunk.vector) == embedder.dimensions
-        and (embedder.token_dimensions is None or chunk.codes is not None)
+        and (embedder.token_dimensions is None or is_current(chunk.codes or b""))
         for chunk in chunks
     )
 
@@ -250,7 +252,7 @@ async def _agree(
         )
         request = CandidateRequest(
             text=query,
-            vector=encoding.vectors[0],
+            vector=rounded(encoding.vectors[0]),
             terms=(),
             pool=_POOL,
             fusion_k=60,

@@ -88,8 +88,9 @@ class CandidateRequest:
     text
         The query as it is to be embedded and reranked.
     vector
-        Query embedding, float32 of shape (dimensions,), L2-normalised; None for no vector pool,
-        unless the engine embeds `text` itself.
+        Query embedding, float32 of shape (dimensions,), L2-normalised and rounded as passages are
+        (`agentmem.models.vector_codes`); None for no vector pool, unless the engine embeds `text`
+        itself.
     terms
         Lexical terms in index form; empty for no lexical pool.
     pool
@@ -210,7 +211,8 @@ class ChunkToWrite:
     start, end
         Character span in the document's content.
     vector
-        float32 of shape (dimensions,), L2-normalised.
+        float32 of shape (dimensions,), L2-normalised and rounded
+        (`agentmem.models.vector_codes`): one byte a dimension holds it without loss.
     codes
         Token codes for late interaction, or None when the embedder gives no token vectors.
     """

@@ -22,7 +22,7 @@ import numpy as np
 
 from agentmem.errors import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
-from agentmem.models.token_codes import Decoded, decode
+from agentmem.models.token_codes import Decoded, decode, rotate
 
 # Work beyond this many multiplications goes to a thread: about a millisecond of the event loop.
 _INLINE_WORK = 12_000_000
@@ -111,7 +111,7 @@ def best_matches(query: Floats, chunks: Decoded) -> Floats:
     filled = np.flatnonzero(chunks.lengths)
     if not len(filled) or not len(query):
         return best
-    similarity = _products(chunks.steps, query)
+    similarity = _products(chunks.steps, rotate(query))
     similarity *= chunks.scales[:, None]
     starts = np.concatenate([[0], np.cumsum(chunks.lengths[filled])[:-1]])
     best[filled] = np.maximum.reduceat(similarity, starts, axis=0)

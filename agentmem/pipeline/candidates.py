@@ -10,6 +10,7 @@ from agentmem._types import TimeWindow
 from agentmem.backends.base import Backend, CandidateRequest, Candidates, Scope
 from agentmem.errors import ModelError
 from agentmem.models.base import Embedder
+from agentmem.models.vector_codes import rounded
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import begins_of
 
@@ -66,7 +67,7 @@ class CandidatesStage:
                 state.degraded.append(f"the query could not be embedded, words only: {error}")
         request = CandidateRequest(
             text=plan.text,
-            vector=None if state.encoding is None else state.encoding.vectors[0],
+            vector=None if state.encoding is None else rounded(state.encoding.vectors[0]),
             terms=tuple(dict.fromkeys((*plan.terms, *plan.expansions))),
             pool=max(self._pool, state.request.k),
             fusion_k=self._fusion_k,

@@ -156,7 +156,6 @@ class EmbeddedBackend(Backend):
             await asyncio.gather(self._warm_up, return_exceptions=True)
         await asyncio.shield(database.close())
         self._text.close()
-        self._searcher.close()
 
     async def heads(
         self, tenant: str, identities: Sequence[Identity], now: Micros

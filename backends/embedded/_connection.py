@@ -26,7 +26,9 @@ Durability = str
 Job = Callable[[apsw.Connection], T]
 
 _CACHE_KIB = 16_384
-_MMAP_BYTES = 1 << 30
+# Mapped pages count as memory of the process, once for each connection: enough for all of 25,000
+# chunks. Without any, a search of 10,000 takes 9 % more time of the processor.
+_MMAP_BYTES = 1 << 26
 
 
 class Database:
@@ -195,7 +197,7 @@ class Database:
             # Deleted bytes are overwritten, so that a purge leaves nothing behind.
             ("secure_delete", 1),
             ("cache_size", -_CACHE_KIB),
-            # Vectors are read in bulk when a memory is opened.
+            # A search reads a few hundred pages.
             ("mmap_size", _MMAP_BYTES),
             ("temp_store", "MEMORY"),
             ("trusted_schema", 0),

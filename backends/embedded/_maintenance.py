@@ -13,6 +13,7 @@ from agentmem.backends.base import Micros, ModelIdentity, Problem, Totals, Vecto
 from agentmem.backends.embedded import _receipts
 from agentmem.backends.embedded._reembedding import drop_staged
 from agentmem.backends.embedded._schema import advance
+from agentmem.models.vector_codes import to_steps
 
 _TOTALS = """
 SELECT COUNT(*) FILTER (WHERE is_head AND live), COUNT(*) FILTER (WHERE live),
@@ -103,7 +104,7 @@ def check(
     problems += find("document", "a version has no chunk", _NO_CHUNK)
     problems += find("document", "it has not exactly one newest version", _HEADS)
     problems += find("vector", "the chunk has no vector", _WITHOUT.format(table="vectors"))
-    problems += find("vector", "the vector's length is wrong", _VECTOR_LENGTH, 4 * model.dimensions)
+    problems += find("vector", "the vector's length is wrong", _VECTOR_LENGTH, model.dimensions)
     if model.token_dimensions:
         problems += find("token codes", "the chunk has none", _WITHOUT.format(table="codes"))
     problems += _receipts.check(connection)
@@ -133,7 +134,7 @@ def lacking(
     connection: apsw.Connection, model: ModelIdentity, after: int, limit: int
 ) -> list[tuple[int, str]]:
     """Return row and searchable text of chunks that lack a vector or token codes."""
-    values = (after, 4 * model.dimensions, bool(model.token_dimensions), limit)
+    values = (after, model.dimensions, bool(model.token_dimensions), limit)
     return [
         (row, searchable_text(title, text))
         for row, title, text in connection.execute(_LACKING, values)
@@ -145,7 +146,7 @@ def set_vectors(
 ) -> None:
     """Store vectors and token codes of chunks anew; every reader starts over."""
     for row, vector, code in rows:
-        blob = vector.astype("<f4").tobytes()
+        blob = to_steps(vector).tobytes()
         connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (row, blob))
         if code is not None:
             connection.execute("INSERT OR REPLACE INTO codes VALUES (?, ?)", (row, code))

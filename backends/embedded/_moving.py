@@ -12,6 +12,7 @@ from agentmem.backends.base import ChunkToWrite, DocumentToLoad, DumpedVersion, 
 from agentmem.backends.embedded._schema import advance
 from agentmem.backends.embedded._selecting import read_all_versions, read_rows
 from agentmem.backends.embedded._writing import insert_version, scope_of
+from agentmem.models.vector_codes import from_steps
 
 _CHUNKS = """
 SELECT d.version, c.chunk_index, c.start, c.stop, c.tokens, v.embedding, k.code
@@ -41,7 +42,7 @@ def _dumped(connection: apsw.Connection, name: str) -> list[DumpedVersion]:
                 start=start,
                 end=stop,
                 tokens=tokens,
-                vector=np.frombuffer(vector or b"", dtype="<f4"),
+                vector=from_steps(np.frombuffer(vector or b"", dtype=np.int8)),
                 codes=code,
             )
         )

@@ -16,6 +16,7 @@ from agentmem.backends.base import ChunkToWrite, ModelIdentity, Progressing, Rem
 from agentmem.backends.embedded._connection import Database
 from agentmem.backends.embedded._schema import advance, check_model, describe, stored_model
 from agentmem.errors import ConflictError
+from agentmem.models.vector_codes import to_steps
 
 BATCH = 64
 _NEXT = "next model"
@@ -138,7 +139,7 @@ def _stage(
                 chunk.start,
                 chunk.end,
                 chunk.tokens,
-                chunk.vector.astype("<f4").tobytes(),
+                to_steps(chunk.vector).tobytes(),
                 chunk.codes,
             )
             for version_row, chunks in rows

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentmem.backends._versions import chunk_id
-from agentmem.backends.base import FOREVER, ModelIdentity, Scope, Vector
+from agentmem.backends.base import FOREVER, ModelIdentity, Scope
+from agentmem.backends.embedded._matrix import Matrix
 from agentmem.backends.embedded._schema import check_model, counter
-from agentmem.errors import StoreCorruptError
 
 Mask = NDArray[np.bool_]
 
@@ -60,7 +60,7 @@ class Snapshot:
     ids
         Chunk ids, at least as many as rows.
     matrix
-        float32 of shape (capacity, dimensions), or None when vectors are not held in RAM.
+        The vectors, or None when they are not held in RAM.
     """
 
     change: int
@@ -68,7 +68,7 @@ class Snapshot:
     rows: int
     columns: NDArray[np.int64]
     ids: list[str]
-    matrix: Vector | None
+    matrix: Matrix | None
 
     def column(self, name: str) -> NDArray[np.int64]:
         """Return one column, as long as there are rows."""
@@ -126,7 +126,7 @@ class Resident:
     def __init__(self, model: ModelIdentity, memory_limit: int) -> None:
         self._model = model
         self._dimensions = model.dimensions
-        self._row_limit = memory_limit // (4 * model.dimensions)
+        self._row_limit = memory_limit // model.dimensions
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
         self._loaded: Snapshot | None = None
@@ -148,7 +148,8 @@ class Resident:
         """Read the vectors of a large memory without holding up searches."""
         held = self.snapshot(connection)
         if held.matrix is None and 0 < held.rows <= self._row_limit:
-            matrix = self._read_vectors(connection, held.column("chunk_row"), after=0)
+            matrix = Matrix(held.columns.shape[1], self._dimensions)
+            self._read_vectors(connection, matrix, held.column("chunk_row"), after=0)
             with self._lock:
                 self._loaded = replace(held, matrix=matrix)
 
@@ -172,7 +173,8 @@ class Resident:
         rows = columns.shape[1]
         matrix = None
         if rows <= min(self._row_limit, _LOADED_AT_ONCE):
-            matrix = self._read_vectors(connection, columns[0], after=0)
+            matrix = Matrix(rows, self._dimensions)
+            self._read_vectors(connection, matrix, columns[0], after=0)
         self._loaded = None
         return Snapshot(change, epoch, rows, columns, ids, matrix)
 
@@ -183,12 +185,11 @@ class Resident:
         if held.epoch != loaded.epoch or held.rows > self._row_limit or loaded.matrix is None:
             return held
         last = int(loaded.column("chunk_row")[-1])
-        matrix = np.empty((held.columns.shape[1], self._dimensions), dtype=np.float32)
-        matrix[: loaded.rows] = loaded.matrix
-        if held.rows > loaded.rows:
-            fresh = held.column("chunk_row")[loaded.rows :]
-            matrix[loaded.rows : held.rows] = self._read_vectors(connection, fresh, after=last)
-        matrix[: held.rows][held.column("alive") == 0] = 0.0
+        matrix = loaded.matrix
+        if len(matrix) < held.rows:
+            matrix = matrix.enlarged(held.columns.shape[1])
+        self._read_vectors(connection, matrix, held.column("chunk_row"), after=last)
+        matrix.clear(np.flatnonzero(held.column("alive") == 0))
         return replace(held, matrix=matrix)
 
     def _catch_up(self, connection: apsw.Connection, held: Snapshot, change: int) -> Snapshot:
@@ -219,7 +220,7 @@ class Resident:
         columns[_COLUMNS.index("alive"), gone] = 0
         if held.matrix is not None:
             # The only change in place: a purged vector must not stay in RAM.
-            held.matrix[gone] = 0.0
+            held.matrix.clear(gone)
         return replace(held, columns=columns)
 
     def _append(
@@ -244,33 +245,26 @@ class Resident:
         if held.matrix is not None and rows <= self._row_limit:
             matrix = held.matrix
             if len(matrix) < rows:
-                matrix = np.empty((_capacity(rows), self._dimensions), dtype=np.float32)
-                matrix[: held.rows] = held.matrix[: held.rows]
-            matrix[held.rows : rows] = self._read_vectors(connection, fresh[0], after=last)
+                matrix = matrix.enlarged(_capacity(rows))
+            self._read_vectors(connection, matrix, columns[0, :rows], after=last)
         return replace(held, rows=rows, columns=columns, matrix=matrix)
 
     def _read_vectors(
-        self, connection: apsw.Connection, chunk_rows: NDArray[np.int64], *, after: int
-    ) -> Vector:
-        matrix = np.zeros((len(chunk_rows), self._dimensions), dtype=np.float32)
+        self,
+        connection: apsw.Connection,
+        matrix: Matrix,
+        chunk_rows: NDArray[np.int64],
+        *,
+        after: int,
+    ) -> None:
+        """Put the vectors behind chunk row `after` into `matrix`, each at its row's place."""
         stored = connection.execute(
             "SELECT chunk_row, embedding FROM vectors WHERE chunk_row > ? ORDER BY chunk_row",
             (after,),
         )
         while batch := list(itertools.islice(stored, _BATCH)):
-            if any(len(blob) != 4 * self._dimensions for _, blob in batch):
-                raise damaged_vectors()
-            places = np.searchsorted(chunk_rows, [row[0] for row in batch])
-            vectors = np.frombuffer(b"".join(row[1] for row in batch), dtype="<f4")
-            matrix[places] = vectors.reshape(len(batch), self._dimensions)
-        return matrix
-
-
-def damaged_vectors() -> StoreCorruptError:
-    """Return the error of vectors that have not the model's length."""
-    return StoreCorruptError(
-        "some stored vectors are damaged; run verify(repair=True) to make them anew"
-    )
+            places = np.searchsorted(chunk_rows, [row for row, _ in batch])
+            matrix.put(places, [code for _, code in batch])
 
 
 def _capacity(rows: int) -> int:

@@ -8,6 +8,7 @@ import apsw
 
 from agentmem.backends._rules import other_model
 from agentmem.backends.base import ModelIdentity
+from agentmem.backends.embedded import _former_codes
 from agentmem.errors import (
     StoreAccessError,
     StoreCorruptError,
@@ -15,7 +16,12 @@ from agentmem.errors import (
 )
 
 APPLICATION_ID = 0x414D454D  # "AMEM"
-_MIGRATIONS = ("001_initial.sql", "002_receipts.sql", "003_staged_chunks.sql")
+_MIGRATIONS = (
+    "001_initial.sql",
+    "002_receipts.sql",
+    "003_staged_chunks.sql",
+    "004_small_codes.sql",
+)
 SCHEMA_VERSION = len(_MIGRATIONS)
 
 
@@ -30,10 +36,12 @@ def migrate(connection: apsw.Connection) -> None:
         The database was made by a newer release.
     """
     version = _known_version(connection)
+    _former_codes.offer(connection)
     folder = resources.files(__package__).joinpath("schema")
     for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
         connection.execute(folder.joinpath(name).read_text(encoding="utf-8"))
         connection.pragma("user_version", number)
+    _former_codes.withdraw(connection)
     connection.pragma("application_id", APPLICATION_ID)
 
 

@@ -23,7 +23,6 @@ from agentmem.backends.base import (
     Scope,
     begin_of,
 )
-from agentmem.backends.embedded._products import Products
 from agentmem.backends.embedded._resident import Mask, Resident, Snapshot
 from agentmem.backends.embedded._text_index import TextIndex
 from agentmem.backends.embedded._vectors import (
@@ -69,11 +68,6 @@ class Searcher:
         self._resident = resident
         self._text = text
         self._where = where
-        self._products = Products()
-
-    def close(self) -> None:
-        """End the threads that help with the vectors."""
-        self._products.close()
 
     def candidates(
         self, connection: apsw.Connection, scope: Scope, request: CandidateRequest
@@ -98,7 +92,7 @@ class Searcher:
         details["lexical_ms"] = clock.lap()
         near, similar = _NO_PLACES, None
         if request.vector is not None:
-            near = nearest(connection, snapshot, mask, request.vector, request.pool, self._products)
+            near = nearest(connection, snapshot, mask, request.vector, request.pool)
             both = np.concatenate([near, words[0]])
             similar = similarities(connection, snapshot, both, request.vector)
         details["vector_ms"] = clock.lap()

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentmem.backends.base import Vector
-from agentmem.backends.embedded._products import Products
-from agentmem.backends.embedded._resident import Mask, Snapshot, damaged_vectors
+from agentmem.backends.embedded._matrix import damaged_vectors, read_steps
+from agentmem.backends.embedded._resident import Mask, Snapshot
+from agentmem.models.vector_codes import Steps, to_steps
 
 Places: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float64]
@@ -24,7 +25,7 @@ SELECT chunk_row, embedding FROM vectors
 WHERE chunk_row IN (SELECT value FROM json_each(?)) ORDER BY chunk_row
 """
 _STORED_SIMILARITIES = """
-SELECT chunk_row, 1.0 - vec_distance_cosine(embedding, ?)
+SELECT chunk_row, 1.0 - vec_distance_cosine(vec_int8(embedding), vec_int8(?))
 FROM vectors WHERE chunk_row IN (SELECT value FROM json_each(?)) ORDER BY chunk_row
 """
 
@@ -35,7 +36,6 @@ def nearest(
     mask: Mask,
     vector: Vector,
     limit: int,
-    products: Products,
 ) -> Places:
     """Return the places of the rows that can be among the `limit` most similar ones.
 
@@ -47,8 +47,6 @@ def nearest(
         float32 of shape (dimensions,).
     limit
         Rows wanted; those that tie with the last one come as well.
-    products
-        Computes the pass over the matrix.
     """
     places = np.flatnonzero(mask)
     if not len(places):
@@ -56,7 +54,7 @@ def nearest(
     if snapshot.matrix is None:
         places, stored = _rough_on_disk(connection, snapshot, places, vector)
         return places[best(stored, limit, slack=_ROUGH_ERROR)]
-    rough = _rough(snapshot.matrix, places, snapshot.rows, vector, products)
+    rough = snapshot.matrix.similarities(places, snapshot.rows, vector)
     return places[best(rough, limit, slack=_ROUGH_ERROR)]
 
 
@@ -65,14 +63,11 @@ def similarities(
 ) -> Scores:
     """Return cosine similarities, rounded; NaN for a row that has no vector on disk."""
     if snapshot.matrix is not None:
-        return _cosines(snapshot.matrix[places], vector)
+        return _cosines(snapshot.matrix.steps(places), vector)
     rows = snapshot.column("chunk_row")[places]
     wanted = json.dumps(np.unique(rows).tolist())
     stored: list[tuple[int, bytes]] = list(connection.execute(_STORED, (wanted,)))
-    if any(len(blob) != vector.nbytes for _, blob in stored):
-        raise damaged_vectors()
-    vectors = np.frombuffer(b"".join(blob for _, blob in stored), dtype="<f4")
-    values = _cosines(vectors.reshape(len(stored), len(vector)), vector).tolist()
+    values = _cosines(read_steps([code for _, code in stored], len(vector)), vector).tolist()
     known = dict(zip((row for row, _ in stored), values, strict=True))
     return np.array([known.get(row, np.nan) for row in rows.tolist()], dtype=np.float64)
 
@@ -88,17 +83,9 @@ def best(scores: NDArray[np.floating], limit: int, slack: float = 0.0) -> Places
     return np.flatnonzero(scores >= cut - slack)
 
 
-def _rough(matrix: Vector, places: Places, rows: int, vector: Vector, products: Products) -> Vector:
-    """Return similarities in single precision, good enough to find the best by."""
-    # Reading the matrix once in order beats gathering scattered rows from about a quarter on.
-    scattered = len(places) * 4 < rows
-    values = products.of(matrix[places] if scattered else matrix[:rows], vector)
-    return values if len(values) == len(places) else values[places]
-
-
-def _cosines(vectors: Vector, vector: Vector) -> Scores:
+def _cosines(steps: Steps, vector: Vector) -> Scores:
     """Return cosine similarities in double precision, rounded: the same on every engine."""
-    exact, query = vectors.astype(np.float64), vector.astype(np.float64)
+    exact, query = steps.astype(np.float64), vector.astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact) * np.einsum("i,i->", query, query))
     products = np.einsum("ij,j->i", exact, query)
     values: Scores = products / np.maximum(lengths, np.finfo(np.float64).tiny)
@@ -112,7 +99,9 @@ def _rough_on_disk(
     rows = snapshot.column("chunk_row")[places]
     try:
         found = list(
-            connection.execute(_STORED_SIMILARITIES, (vector.tobytes(), json.dumps(rows.tolist())))
+            connection.execute(
+                _STORED_SIMILARITIES, (to_steps(vector).tobytes(), json.dumps(rows.tolist()))
+            )
         )
     except apsw.SQLError as error:
         if "dimension" in str(error).lower():  # vectors of different lengths

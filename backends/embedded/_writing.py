@@ -19,6 +19,7 @@ from agentmem.backends.base import (
     Written,
 )
 from agentmem.backends.embedded._schema import advance
+from agentmem.models.vector_codes import to_steps
 
 _SCOPE = """
 SELECT scope_id FROM scopes
@@ -179,7 +180,7 @@ def _insert_chunk(connection: apsw.Connection, version_row: int, chunk: ChunkToW
         _INSERT_CHUNK, (version_row, chunk.chunk_index, chunk.start, chunk.end, chunk.tokens)
     ).get
     connection.execute(
-        "INSERT INTO vectors VALUES (?, ?)", (chunk_row, chunk.vector.astype("<f4").tobytes())
+        "INSERT INTO vectors VALUES (?, ?)", (chunk_row, to_steps(chunk.vector).tobytes())
     )
     if chunk.codes is not None:
         connection.execute("INSERT INTO codes VALUES (?, ?)", (chunk_row, chunk.codes))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import apsw
 
 from agentmem import Document, Memory
-from agentmem.backends.embedded._schema import APPLICATION_ID
+from tests.older_store import downgrade
 from tests.support import WordEmbedder
 
 State = dict[str, str]
@@ -68,14 +67,10 @@ async def _nothing(folder: Path) -> None:
 
 
 async def _old_schema(folder: Path) -> None:
-    """Start with a memory whose schema is of the first version."""
-    folder.mkdir(parents=True)
-    first = resources.files("agentmem.backends.embedded").joinpath("schema/001_initial.sql")
-    with apsw.Connection(str(folder / "memory.db")) as connection:
-        connection.execute(first.read_text(encoding="utf-8"))
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", 1)
-    connection.close()
+    """Start with a memory whose schema and codes are of the first version."""
+    async with make(folder) as memory:
+        await memory.write([Document(A1, key="a"), Document(B, key="b")])
+    downgrade(folder, 1)
 
 
 async def _damaged(folder: Path) -> None:
@@ -117,7 +112,7 @@ def _import(memory: Memory) -> Awaitable[object]:
 _REPAIRED = {"a": A1, "b": B}
 HISTORIES = {
     "life": History(_nothing, STEPS, STATES),
-    "migration": History(_old_schema, [], [{}]),
+    "migration": History(_old_schema, [], [_REPAIRED]),
     "repair": History(
         _damaged,
         [Step("repair", lambda m: m.verify(repair=True), _REPAIRED)],

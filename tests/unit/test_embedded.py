@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 import pytest
 
 from agentmem import (
@@ -27,6 +29,7 @@ from agentmem import (
 )
 from agentmem.backends.embedded import EmbeddedBackend, _connection, _proof
 from agentmem.backends.embedded._schema import SCHEMA_VERSION, counter
+from tests.older_store import downgrade, former_code, token_vectors
 from tests.support import SetClock, WordEmbedder, texts
 
 
@@ -385,19 +388,64 @@ async def test_receipts_form_a_chain(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 async def test_an_older_schema_is_brought_up_to_date(filled: Path, version: int) -> None:
-    added = {2: "receipts", 3: "staged_chunks"}
-    with apsw.Connection(str(filled / "memory.db")) as connection:
-        for later, table in added.items():
-            if later > version:
-                connection.execute(f"DROP TABLE {table}")
-        connection.pragma("user_version", version)
-    assert max(added) == SCHEMA_VERSION
+    assert SCHEMA_VERSION == 4
+    before = _stored(filled)
     async with open_at(filled) as memory:
+        expected = [hit.id for hit in (await memory.search(f"tide {word(7)}", k=20)).hits]
+    downgrade(filled, version)
+    assert _stored(filled) != before
+    async with open_at(filled) as memory:
+        assert [h.id for h in (await memory.search(f"tide {word(7)}", k=20)).hits] == expected
         assert await memory.count() == 300
+        assert (await memory.verify()).ok
         assert (await memory.forget(where=F("half") == 1)).receipt is not None
         assert (await memory.verify()).ok
+    after = _stored(filled)
+    assert [vector for vector, _ in after] == [vector for vector, _ in before]
+    for (_, one), (_, other) in zip(after, before, strict=True):
+        # Rounded twice, once for each of the two formats.
+        assert np.einsum("td,td->t", token_vectors(one), token_vectors(other)).min() > 0.85
+
+
+def _stored(folder: Path) -> list[tuple[bytes, bytes]]:
+    with apsw.Connection(str(folder / "memory.db")) as connection:
+        sql = "SELECT embedding, code FROM vectors JOIN codes USING (chunk_row) ORDER BY chunk_row"
+        found = list(connection.execute(sql))
+    connection.close()
+    return found
+
+
+async def test_what_a_migration_cannot_read_is_made_anew(filled: Path) -> None:
+    downgrade(filled, 3)
+    with apsw.Connection(str(filled / "memory.db")) as connection:
+        connection.execute("UPDATE vectors SET embedding = x'0102' WHERE chunk_row = 5")
+        connection.execute("UPDATE codes SET code = x'0140ff' WHERE chunk_row = 6")
+    connection.close()
+    async with open_at(filled) as memory:
+        found = (await memory.verify()).findings
+        assert sorted(f.kind for f in found) == ["token codes", "vector"]
+        assert (await memory.verify(repair=True)).ok
+        assert texts(await memory.search(word(4), k=1)) == [f"tide {word(4)}"]
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+async def test_token_codes_of_an_earlier_release_are_not_imported(
+    filled: Path, tmp_path: Path, earlier: bool
+) -> None:
+    async with open_at(filled) as memory:
+        await memory.export(tmp_path / "e.jsonl")
+    text = (tmp_path / "e.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    for row in rows[:7] if earlier else ():
+        code = former_code(token_vectors(base64.b64decode(row["chunks"][0]["codes"])))
+        row["chunks"][0]["codes"] = base64.b64encode(code).decode("ascii")
+    lines = "\n".join(json.dumps(row) for row in rows)
+    (tmp_path / "e.jsonl").write_text(lines, encoding="utf-8")
+    async with open_at(tmp_path / "other") as memory:
+        assert (await memory.import_(tmp_path / "e.jsonl")).embedded == (7 if earlier else 0)
+        assert texts(await memory.search(word(4), k=1)) == [f"tide {word(4)}"]
 
 
 async def test_a_filter_on_the_expiry_sees_a_new_one(tmp_path: Path, clock: SetClock) -> None:

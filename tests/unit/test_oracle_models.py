@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agentmem import Memory
@@ -16,6 +17,7 @@ from agentmem.errors import (
     ModelError,
     ModelMismatchError,
 )
+from agentmem.models.vector_codes import rounded
 from tests.databases import StandInStore, oracle_settings
 from tests.support import SetClock, WordEmbedder, texts
 
@@ -64,9 +66,10 @@ async def test_texts_are_embedded_in_the_database(prepared: StandInStore, memory
     assert len(embedded) == 1  # one round trip for the batch
     result = await memory.search("boils water")
     assert texts(result)[0] == TEXTS[0]
-    assert result.hits[0].scores.similarity == pytest.approx(
-        float(WordEmbedder()._vector("boils water") @ WordEmbedder()._vector(TEXTS[0])), abs=1e-5
-    )
+    # The passage is rounded before it is stored; the query goes from model to comparison unseen.
+    query, passage = WordEmbedder()._vector("boils water"), WordEmbedder()._vector(TEXTS[0])
+    expected = float(query @ rounded(passage.astype(np.float32)))
+    assert result.hits[0].scores.similarity == pytest.approx(expected, abs=1e-5)
 
 
 async def test_the_query_is_embedded_in_the_statement(
