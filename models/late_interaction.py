@@ -84,10 +84,13 @@ def _score(
     places = {code: place for place, code in enumerate(dict.fromkeys(chain(codes, *before)))}
     best = best_matches(query.vectors, decode(list(places)))
     alone = best[[places[code] for code in codes]]
-    together = alone.copy()
-    for number, company in enumerate(before):
-        for code in company:
-            np.maximum(together[number], best[places[code]], out=together[number])
+    # A chunk with fewer before it than others stands before itself.
+    most = max(map(len, before))
+    company = [
+        [places[c] for c in (*earlier, *[code] * (most - len(earlier)))]
+        for code, earlier in zip(codes, before, strict=True)
+    ]
+    together = np.maximum(alone, best[company].max(axis=1)) if most else alone
     scores: list[float] = ((alone + together) @ weights / (2.0 * total)).tolist()
     return scores
 

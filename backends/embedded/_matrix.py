@@ -85,7 +85,8 @@ class Matrix:
         scale = np.float32(1 / max(float(np.linalg.norm(code.astype(np.float32))), 1.0))
         # Reading the matrix once in order beats gathering scattered rows from about a quarter on.
         if len(places) * 4 >= rows:
-            return (_products(self._steps[:rows], code) * (self._scales[:rows] * scale))[places]
+            values = _products(self._steps[:rows], code) * (self._scales[:rows] * scale)
+            return values if len(places) == rows else values[places]
         return _products(self._steps[places], code) * (self._scales[places] * scale)
 
 

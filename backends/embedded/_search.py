@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -21,7 +22,6 @@ from agentmem.backends.base import (
     Candidates,
     ChunkRow,
     Scope,
-    begin_of,
 )
 from agentmem.backends.embedded._resident import Mask, Resident, Snapshot
 from agentmem.backends.embedded._text_index import TextIndex
@@ -45,20 +45,12 @@ _ROWS = """
 SELECT c.chunk_row, d.document_id, d.version, c.chunk_index, c.start, c.stop,
        substr(d.content, c.start + 1, c.stop - c.start), c.tokens,
        d.key, d.title, d.source_uri, d.user_id, d.collection, d.metadata,
-       d.created_at, d.valid_from, d.valid_until, {code}
-FROM chunks c JOIN documents d USING (version_row) {join}
+       d.created_at, d.valid_from, d.valid_until
+FROM chunks c JOIN documents d USING (version_row)
 WHERE c.chunk_row IN (SELECT value FROM json_each(?))
 """
 _METADATA = 13
-_ROWS_PLAIN = _ROWS.format(code="NULL", join="")
-_ROWS_WITH_CODES = _ROWS.format(code="k.code", join="LEFT JOIN codes k USING (chunk_row)")
-
-
-_BEFORE = """
-SELECT c.chunk_row, d.valid_from, d.created_at, k.code
-FROM chunks c JOIN documents d USING (version_row) LEFT JOIN codes k USING (chunk_row)
-WHERE c.chunk_row IN (SELECT value FROM json_each(?))
-"""
+_CODES = "SELECT chunk_row, code FROM codes WHERE chunk_row IN (SELECT value FROM json_each(?))"
 
 
 class Searcher:
@@ -99,10 +91,10 @@ class Searcher:
         items, pools = _union(snapshot, near, words, similar, request.pool)
         if request.limit is not None:
             items = fuse(items, k=request.fusion_k, limit=request.limit)
-        _read_rows(connection, items, request.want_codes)
+        _read_rows(connection, snapshot, items)
         if request.want_codes:
-            looked_at = items if request.limit is None else items[:FIRST]
-            _read_before(connection, snapshot, visible, looked_at)
+            in_company = len(items) if request.limit is None else FIRST
+            _read_codes(connection, snapshot, visible, items, in_company)
         details["rows_ms"] = clock.lap()
         return Candidates(items=items, vector_pool=pools[0], lexical_pool=pools[1], details=details)
 
@@ -189,7 +181,6 @@ def _union(
         Similarities of the places in `near` and then in `words`; None without a vector.
     """
     count = len(near)
-    rows = snapshot.column("chunk_row")
     items: dict[int, Candidate] = {}
     nearest_first: list[tuple[float, str, int, float | None]] = []
     if similar is None:
@@ -198,16 +189,14 @@ def _union(
         nearest_first = _ranked(snapshot.ids, near, similar[:count], similar[:count])[:pool]
         best_first = _ranked(snapshot.ids, *words, similar[count:])[:pool]
     for rank, (_, name, place, similarity) in enumerate(nearest_first, start=1):
-        items[place] = Candidate(
-            id=name, similarity=similarity, vector_rank=rank, handle=int(rows[place])
-        )
+        items[place] = Candidate(id=name, similarity=similarity, vector_rank=rank, handle=place)
     rank, last = 0, None
     for negated, name, place, similarity in best_first:
         rank += negated != last
         last = negated
         item = items.get(place)
         if item is None:
-            item = Candidate(id=name, similarity=similarity, handle=int(rows[place]))
+            item = Candidate(id=name, similarity=similarity, handle=place)
             items[place] = item
         item.lexical_score, item.lexical_rank = -negated, rank
     return list(items.values()), (len(nearest_first), len(best_first))
@@ -226,40 +215,59 @@ def _ranked(
     return sorted(zip((-scores).tolist(), names, numbers, known, strict=True))
 
 
-def _read_before(
-    connection: apsw.Connection, snapshot: Snapshot, visible: Mask, items: Sequence[Candidate]
-) -> None:
-    """Read the token codes of what stands before each candidate."""
-    there = [(item.handle, item.row) for item in items if item.handle is not None and item.row]
-    earlier = _earlier(snapshot, visible, [handle for handle, _ in there])
-    known = {handle: (begin_of(row.valid_from, row.created_at), row.codes) for handle, row in there}
-    wanted = {row for rows in earlier for row in rows} - known.keys()
-    for row in connection.execute(_BEFORE, (json.dumps(sorted(wanted)),)):
-        known[row[0]] = begin_of(row[1], row[2]), row[3]
-    for (_, row), rows in zip(there, earlier, strict=True):
-        set_before(row, (known[name] for name in rows if name in known))
-
-
-def _earlier(snapshot: Snapshot, visible: Mask, chunk_rows: Sequence[int]) -> list[list[int]]:
-    """Return, for each chunk, those written before it for the same user and collection."""
-    places = snapshot.positions(np.array(chunk_rows, dtype=np.int64))
-    scopes, names = snapshot.column("scope_id"), snapshot.column("chunk_row")
-    earlier: list[list[int]] = [[] for _ in chunk_rows]
-    of_each = scopes[places]
-    for scope_id in np.unique(of_each):
-        numbers = np.flatnonzero((of_each == scope_id) & (places >= 0))
-        same = np.flatnonzero(visible & (scopes == scope_id))
-        ends = np.searchsorted(same, places[numbers])
-        for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
-            earlier[number] = names[same[max(0, end - REACH) : end]][::-1].tolist()
-    return earlier
-
-
-def _read_rows(connection: apsw.Connection, items: Sequence[Candidate], want_codes: bool) -> None:
+def _read_rows(connection: apsw.Connection, snapshot: Snapshot, items: Sequence[Candidate]) -> None:
     """Read what a hit shows of each candidate."""
-    wanted = {item.handle: item for item in items}
-    sql = _ROWS_WITH_CODES if want_codes else _ROWS_PLAIN
-    for row in connection.execute(sql, (json.dumps(list(wanted)),)):
+    places = np.array([item.handle for item in items], dtype=np.int64)
+    chunk_rows = snapshot.column("chunk_row")[places].tolist()
+    by_row = dict(zip(chunk_rows, items, strict=True))
+    for row in connection.execute(_ROWS, (json.dumps(chunk_rows),)):
         values: list[Any] = list(row)
         values[_METADATA] = read_metadata(values[_METADATA])
-        wanted[row[0]].row = ChunkRow(*values[1:])
+        by_row[row[0]].row = ChunkRow(*values[1:])
+
+
+def _read_codes(
+    connection: apsw.Connection,
+    snapshot: Snapshot,
+    visible: Mask,
+    items: Sequence[Candidate],
+    in_company: int,
+) -> None:
+    """Read the token codes of each candidate, and for the first of them of what stands before.
+
+    Parameters
+    ----------
+    visible
+        What may stand before a candidate.
+    in_company
+        For how many candidates it is looked up.
+    """
+    rows = {item.handle: item.row for item in items if item.handle is not None and item.row}
+    earlier = _earlier(snapshot, visible, list(rows)[:in_company])
+    wanted = list({*rows, *chain.from_iterable(earlier)})
+    names = snapshot.column("chunk_row")[wanted].tolist()
+    codes = dict(connection.execute(_CODES, (json.dumps(names),)))
+    begins = snapshot.column("as_of_from")[wanted].tolist()
+    known = {
+        place: (begin, codes.get(name))
+        for place, begin, name in zip(wanted, begins, names, strict=True)
+    }
+    for place, row in rows.items():
+        row.codes = known[place][1]
+    for row, places in zip(rows.values(), earlier, strict=False):
+        set_before(row, (known[place] for place in places))
+
+
+def _earlier(snapshot: Snapshot, visible: Mask, places: Sequence[int]) -> list[list[int]]:
+    """Return where those stand that were written before each, for the same user and collection."""
+    scopes = snapshot.column("scope_id")
+    earlier: list[list[int]] = [[] for _ in places]
+    asked = np.array(places, dtype=np.int64)
+    of_each = scopes[asked]
+    for scope_id in np.unique(of_each):
+        numbers = np.flatnonzero(of_each == scope_id)
+        same = np.flatnonzero(visible & (scopes == scope_id))
+        ends = np.searchsorted(same, asked[numbers])
+        for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
+            earlier[number] = same[max(0, end - REACH) : end][::-1].tolist()
+    return earlier

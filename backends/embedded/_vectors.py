@@ -18,6 +18,7 @@ Places: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float64]
 
 DIGITS = 6
+_BLOCK = 64
 _ROUGH_ERROR = 4e-6
 """More than what single precision and rounding can make of a similarity."""
 _STORED = """
@@ -79,7 +80,14 @@ def best(scores: NDArray[np.floating], limit: int, slack: float = 0.0) -> Places
     """
     if len(scores) <= limit:
         return np.arange(len(scores))
-    cut = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    # At least `limit` scores reach the `limit`-th of the blocks' highest: the cut is not below it,
+    # and the few that reach it are found without sorting the others.
+    blocks = len(scores) // _BLOCK
+    high = scores
+    if blocks > limit:
+        highest = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        high = scores[scores >= np.partition(highest, blocks - limit)[blocks - limit]]
+    cut = np.partition(high, len(high) - limit)[len(high) - limit]
     return np.flatnonzero(scores >= cut - slack)
 
 

@@ -14,7 +14,8 @@ import tantivy
 
 from agentmem import Document
 from agentmem._terms import analyze
-from agentmem.backends.base import Vector
+from agentmem.backends.embedded._matrix import Matrix
+from agentmem.models.vector_codes import Steps, rounded, to_steps
 from benchmarks.systems.base import Answer, Question, System
 
 _FOUND = 100
@@ -32,7 +33,7 @@ class Floor(System):
         self._index = tantivy.Index(self._schema, path=str(self.folder))
         plain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
         self._index.register_tokenizer("plain", plain)
-        self._parts: list[Vector] = []
+        self._parts: list[Steps] = []
         self._keys: list[str] = []
 
     async def write(self, documents: Sequence[Document]) -> None:
@@ -46,13 +47,16 @@ class Floor(System):
             writer.add_document(entry)
         writer.commit()
         writer.wait_merging_threads()
-        self._parts.append(encoding.vectors)
+        self._parts.append(to_steps(encoding.vectors))
         self._keys += [document.key or "" for document in documents]
 
     async def settle(self) -> None:
         """Put the vectors into one matrix."""
-        self._matrix = np.concatenate(self._parts)
+        codes = [code.tobytes() for part in self._parts for code in part]
         self._parts.clear()
+        self._matrix = Matrix(len(codes), self.embedder.dimensions)
+        self._places = np.arange(len(codes))
+        self._matrix.put(self._places, codes)
         self._index.reload()
 
     async def search(self, question: Question, k: int) -> Answer:
@@ -60,7 +64,7 @@ class Floor(System):
         start = time.perf_counter()
         vector = (await self.embedder.embed_query(question.text)).vectors[0]
         embedded = time.perf_counter()
-        similarities = self._matrix @ vector
+        similarities = self._matrix.similarities(self._places, len(self._places), rounded(vector))
         compared = time.perf_counter()
         terms = [
             (tantivy.Occur.Should, tantivy.Query.term_query(self._schema, "terms", term, "freq"))

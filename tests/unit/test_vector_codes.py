@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentmem import StoreCorruptError
 from agentmem.backends.embedded._matrix import Matrix
+from agentmem.backends.embedded._vectors import best
 from agentmem.models.base import Floats
 from agentmem.models.vector_codes import from_steps, rounded, to_steps
 
@@ -58,3 +59,16 @@ def test_a_matrix_grows_and_forgets() -> None:
     assert not larger.steps(np.array([1])).any()
     with pytest.raises(StoreCorruptError, match="verify"):
         larger.put(np.array([2]), [bytes(3)])
+
+
+@given(
+    st.integers(0, 9_000),
+    st.sampled_from([1, 7, 100, 139]),
+    st.sampled_from([0.0, 1e-3]),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_best_come_with_all_that_tie(rows: int, limit: int, slack: float, seed: int) -> None:
+    scores = np.random.default_rng(seed).normal(size=rows).round(2)
+    cut = np.sort(scores)[-limit] if rows >= limit else -np.inf
+    expected = np.flatnonzero(scores >= cut - slack)
+    np.testing.assert_array_equal(best(scores, limit, slack), expected)
