@@ -152,9 +152,10 @@ class Ingest:
             for chunk in chunks
         ]
         parts = iter(await self._embedded(texts))
+        # A microsecond apart, so that lists, exports and copies keep the order of one call.
         return [
-            _to_write(document, chunks, list(islice(parts, len(chunks))), now)
-            for document, chunks in zip(batch, cut, strict=True)
+            _to_write(document, chunks, list(islice(parts, len(chunks))), now + place)
+            for place, (document, chunks) in enumerate(zip(batch, cut, strict=True))
         ]
 
     async def _embedded(self, texts: Sequence[str]) -> list[tuple[Vector, bytes | None]]:

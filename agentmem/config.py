@@ -95,7 +95,7 @@ class Settings(BaseSettings):
         default=1024, ge=0, description="RAM for vectors in MiB; beyond it they stay on disk"
     )
     write_batch: int = Field(
-        default=256, ge=1, le=10_000, description="documents of one transaction in a long write"
+        default=256, ge=1, le=1_000, description="documents of one transaction in a long write"
     )
     chunker: Literal["sentences", "whole"] = Field(
         default="sentences", description="'sentences' packs sentences, 'whole' cuts nothing"

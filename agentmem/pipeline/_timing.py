@@ -37,6 +37,7 @@ _FIRST = 10
 _MUCH_THE_SAME = 0.2
 # A statement says early what it is about; whole chunks would take two milliseconds.
 _COMPARED_CHARACTERS = 200
+_MILLISECOND: Micros = 1_000
 
 Floats = NDArray[np.float64]
 
@@ -82,33 +83,42 @@ def _shares(rows: Sequence[ChunkRow], times: NDArray[np.int64], plan: Plan) -> F
         inside = (times >= start) & (times < end)
         if inside.any():
             shares[inside] = math.log(len(rows) / inside.sum())
-    elif plan.time_preference == "current":
-        shares[:_FIRST] -= RESTATED_SHARE * _restated(rows[:_FIRST], times[:_FIRST])
+        return shares
+    moments = _moments(times[:_FIRST])
+    last = int(moments.max())
+    if plan.time_preference == "current":
+        shares[:_FIRST] -= RESTATED_SHARE * _restated(rows[:_FIRST], moments)
     else:
-        first = times[:_FIRST] if plan.time_preference == "latest" else -times[:_FIRST]
-        shares[:_FIRST] = ORDER_SHARE * _places(first)
+        places = moments if plan.time_preference == "latest" else last - moments
+        shares[:_FIRST] = ORDER_SHARE * places / max(1, last)
     return shares
 
 
-def _places(times: NDArray[np.int64]) -> Floats:
-    """Return the place of each time among the different ones, 0 for the first, 1 for the last."""
-    different = np.unique(times)
-    return np.searchsorted(different, times) / max(1, len(different) - 1)
+def _moments(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of each time among the different ones, from 0 on.
+
+    Times less than a millisecond apart are one: the documents of a call have them so, and their
+    order says nothing about what they say.
+    """
+    order = np.argsort(times)
+    moments = np.zeros(len(times), dtype=np.int64)
+    moments[order[1:]] = np.cumsum(np.diff(times[order]) >= _MILLISECOND)
+    return moments
 
 
-def _restated(rows: Sequence[ChunkRow], times: NDArray[np.int64]) -> Floats:
+def _restated(rows: Sequence[ChunkRow], moments: NDArray[np.int64]) -> Floats:
     """Return 1 for each row of which a later one says much the same, else 0."""
-    if len(np.unique(times)) < 2:
+    if not moments.any():
         return np.zeros(len(rows))
     terms = [frozenset(query_terms(row.text[:_COMPARED_CHARACTERS])) for row in rows]
     return np.array(
         [
             float(
                 any(
-                    later > time and overlap(mine, theirs) >= _MUCH_THE_SAME
-                    for later, theirs in zip(times, terms, strict=True)
+                    later > moment and overlap(mine, theirs) >= _MUCH_THE_SAME
+                    for later, theirs in zip(moments, terms, strict=True)
                 )
             )
-            for time, mine in zip(times, terms, strict=True)
+            for moment, mine in zip(moments, terms, strict=True)
         ]
     )

@@ -111,6 +111,24 @@ async def test_copies_agree(make_memory: MakeMemory, empty: Memory, clock: SetCl
         assert await facts(empty) == await facts(memory)
 
 
+async def test_the_turns_of_one_call_keep_their_order(
+    make_memory: MakeMemory, empty: Memory, tmp_path: Path
+) -> None:
+    turns = [f"turn {number} of the talk" for number in (7, 3, 9, 1, 5, 2)]
+    async with make_memory() as memory:
+        await memory.write(turns)
+        assert [row.content for row in (await memory.list()).documents] == turns
+        await memory.export(tmp_path / "talk.jsonl")
+        await empty.import_(tmp_path / "talk.jsonl")
+        assert [row.content for row in (await empty.list()).documents] == turns
+        for turn in turns:  # each stands behind the same two
+            found = [await each.search(turn, explain=True) for each in (memory, empty)]
+            scores = [
+                {e.text: e.scores.rerank for e in one.trace.explanations or ()} for one in found
+            ]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+
+
 async def test_a_part_is_copied(make_memory: MakeMemory, empty: Memory, clock: SetClock) -> None:
     async with make_memory() as memory:
         await fill(memory, clock)

@@ -44,9 +44,9 @@ def test_preference(question: str, preference: str | None) -> None:
 
 
 def candidates(*scored: tuple[float, int, str]) -> list[Candidate]:
-    """Return candidates with a score, a time and a text."""
+    """Return candidates with a score, a time in seconds and a text."""
     return [
-        Candidate(id=f"d{place}:1:0", score=score, row=row(f"d{place}", time, text))
+        Candidate(id=f"d{place}:1:0", score=score, row=row(f"d{place}", time * 1_000_000, text))
         for place, (score, time, text) in enumerate(scored)
     ]
 
@@ -70,6 +70,15 @@ def test_only_what_a_later_one_repeats_gives_way() -> None:
     found = by_time(ranked, plan("current"))
     assert [c.id for c in found] == ["d1:1:0", "d0:1:0", "d2:1:0"]
     assert [c.timing < 0 for c in found] == [False, True, False]
+
+
+def test_the_documents_of_one_call_are_of_one_time() -> None:
+    ranked = candidates((0.9, 1, "our babysitter is Lena"), (0.85, 1, "our babysitter is Fiete"))
+    for candidate, micros in zip(ranked, (0, 999), strict=True):
+        assert candidate.row is not None
+        candidate.row.created_at += micros
+    for preference in ("current", "latest", "earlier"):
+        assert [c.timing for c in by_time(ranked, plan(preference))] == [0.0, 0.0]
 
 
 def test_a_clearly_better_one_stays_first() -> None:
