@@ -155,20 +155,20 @@ def _word(found: str) -> Iterator[str]:
 def _plain(part: str) -> Iterator[str]:
     """Yield the term of a run of letters and digits, and its parts when it mixes them."""
     if part.isascii() and part.isalpha():
-        yield _stem(part[:MAX_TERM_LENGTH])
+        yield stem(part[:MAX_TERM_LENGTH])
         return
     yield part[:MAX_TERM_LENGTH]
     if part.isascii() and not part.isdigit():
         pieces = re.findall(r"[a-z]+|[0-9]+", part)
         if 1 < len(pieces) <= 4:
-            yield from (_stem(piece[:MAX_TERM_LENGTH]) for piece in pieces)
+            yield from (stem(piece[:MAX_TERM_LENGTH]) for piece in pieces)
 
 
 def _compound(found: str) -> Iterator[str]:
     parts = re.split(r"[-_./:@+&=,]", found)
     for part in parts:
         if part.isascii() and part.isalpha():
-            yield _stem(part[:MAX_TERM_LENGTH])
+            yield stem(part[:MAX_TERM_LENGTH])
         else:
             yield part[:MAX_TERM_LENGTH]
     if all(part.isdigit() for part in parts):
@@ -187,9 +187,10 @@ def _pairs(run: str, *, index: bool) -> Iterator[str]:
 
 
 @lru_cache(maxsize=_STEMS_KEPT)
-def _stem(word: str) -> str:
-    stem: str = _stemmer().stemWord(word)
-    return stem or word
+def stem(word: str) -> str:
+    """Return the stem of a word of ASCII letters in lower case."""
+    found: str = _stemmer().stemWord(word)
+    return found or word
 
 
 @lru_cache(maxsize=1)
@@ -201,4 +202,4 @@ def _stemmer() -> EnglishStemmer:
 
 @lru_cache(maxsize=1)
 def _stop_stems() -> frozenset[str]:
-    return frozenset(_stem(word) for word in _FUNCTION_WORDS)
+    return frozenset(stem(word) for word in _FUNCTION_WORDS)

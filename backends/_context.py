@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentmem.backends.base import ChunkRow, Micros, begin_of
+from agentmem.backends.base import ChunkRow, Earlier, Micros, begin_of
 
 REACH = 2
 """Most chunks that stand before a chunk; measured in docs/decisions/context.md."""
@@ -28,12 +28,12 @@ PAUSE: Micros = 3_600_000_000
 """Longest time between two chunks that stand together."""
 
 
-def set_before(row: ChunkRow, earlier: Iterable[tuple[Micros, bytes | None]]) -> None:
-    """Set `row.before` from begin and token codes of the chunks before it, the nearest first."""
-    last, codes = begin_of(row.valid_from, row.created_at), []
-    for at, code in earlier:
+def set_before(row: ChunkRow, earlier: Iterable[tuple[Micros, bytes | None, str]]) -> None:
+    """Set `row.before` from begin, token codes and text of the chunks before it, nearest first."""
+    last, before = begin_of(row.valid_from, row.created_at), []
+    for at, code, text in earlier:
         if abs(last - at) > PAUSE or code is None:
             break
-        codes.append(code)
+        before.append(Earlier(code, text))
         last = at
-    row.before = tuple(codes)
+    row.before = tuple(before)

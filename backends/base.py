@@ -111,6 +111,22 @@ class CandidateRequest:
     want_codes: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A chunk that stands before another one.
+
+    Attributes
+    ----------
+    codes
+        Its token codes.
+    text
+        Its searchable text (`agentmem.backends._rules`).
+    """
+
+    codes: bytes
+    text: str
+
+
 # Neither frozen nor keyword-only: a search makes a hundred, each in a fraction of the time.
 @dataclass(slots=True)
 class ChunkRow:
@@ -121,7 +137,7 @@ class ChunkRow:
     codes
         Token codes, when they were asked for.
     before
-        With them, the token codes of the chunks that stand before it, the nearest first: see
+        With them, the chunks that stand before it, the nearest first: see
         `agentmem.backends._context`.
     """
 
@@ -142,7 +158,7 @@ class ChunkRow:
     valid_from: Micros | None
     valid_until: Micros | None
     codes: bytes | None = None
-    before: tuple[bytes, ...] = ()
+    before: tuple[Earlier, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)

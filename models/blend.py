@@ -1,14 +1,18 @@
-"""Blends the late-interaction score with what the candidate pools found.
+"""Blends the late-interaction score with similarity, shared words and the engine's lexical score.
 
-    score = late + a * min(1, (L / 200)^2) * similarity + (b + u) * lexical / (best lexical)
+    score = late + a * s * similarity + (b + u) * ((1 - s) * words + s * lexical)
+    s     = min(1, (L / 200)^2)
 
-with a = 0.8 and b = 0.08; L is the mean length of the candidates in tokens, u the share of the
-query's tokens that the model does not know, as many Chinese characters: there words have to carry
-what the model cannot tell. On short texts the late
-score alone orders best. The longer the texts, the more tokens there are to match by chance and the
-less the maximum tells, while the sentence vector keeps its meaning: its share grows with the square
-of the length up to 200 tokens, about a full chunk. The same constants serve all sets; changing one
-of them by half moves nDCG@10 by at most 0.014. Figures are in docs/decisions/late-interaction.md.
+with a = 0.8 and b = 0.08, words and lexical divided by the most that a candidate has. L is the mean
+length of the candidates in tokens, u the share of the query's tokens that the model does not know,
+as many Chinese characters: there words have to carry what the model cannot tell.
+
+On short texts the late score orders best, beside which of the question's words a text and what
+stands before it hold at all. The longer the texts, the more tokens there are to match by chance and
+the less the maximum tells, while the sentence vector keeps its meaning; and the more it matters how
+often a long text says a word. Their share grows with the square of the length up to 200 tokens,
+about a full chunk. The same constants serve all sets; changing one of them by half moves nDCG@10 by
+at most 0.014. Figures are in docs/decisions/late-interaction.md and docs/decisions/context.md.
 """
 
 from __future__ import annotations
@@ -24,7 +28,13 @@ Floats = NDArray[np.float64]
 
 
 def blend(
-    late: Floats, similarity: Floats, lexical: Floats, lengths: Floats, unknown: float = 0.0
+    late: Floats,
+    *,
+    similarity: Floats,
+    words: Floats,
+    lexical: Floats,
+    lengths: Floats,
+    unknown: float = 0.0,
 ) -> Floats:
     """Return one score per candidate of a query.
 
@@ -34,6 +44,8 @@ def blend(
         Late-interaction scores, about 0 to 1.
     similarity
         Cosine similarities; 0 where the query has no vector.
+    words
+        How much of the question's words each candidate and its company hold, 0 or more.
     lexical
         The engine's lexical scores, 0 for candidates outside of the lexical pool.
     lengths
@@ -48,7 +60,11 @@ def blend(
     """
     if not len(late):
         return late
-    share = SIMILARITY_SHARE * min(1.0, (float(lengths.mean()) / FULL_LENGTH) ** 2)
-    best = float(lexical.max())
-    words = lexical / best if best > 0.0 else lexical
-    return late + share * similarity + (LEXICAL_SHARE + unknown) * words
+    long = min(1.0, (float(lengths.mean()) / FULL_LENGTH) ** 2)
+    said = (1.0 - long) * _of_most(words) + long * _of_most(lexical)
+    return late + SIMILARITY_SHARE * long * similarity + (LEXICAL_SHARE + unknown) * said
+
+
+def _of_most(values: Floats) -> Floats:
+    most = float(values.max())
+    return values / most if most > 0.0 else values

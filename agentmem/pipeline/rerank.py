@@ -1,7 +1,8 @@
 """Stage 5: a closer look at the candidates that are left.
 
-The reranker scores query and chunk together. A late-interaction score is blended with what the
-pools found (`agentmem.models.blend`); the score of a cross-encoder orders the candidates alone.
+The reranker scores query and chunk together. A late-interaction score is blended with the words
+that a candidate shares with the question and with what the pools found (`agentmem.models.blend`);
+the score of a cross-encoder orders the candidates alone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import numpy as np
 from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import Candidate
 from agentmem.errors import ModelError
-from agentmem.models.base import Encoding, RerankCandidate, Reranker
+from agentmem.models.base import RerankCandidate, Reranker
 from agentmem.models.blend import blend
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import by_time
+from agentmem.pipeline._words import shared_words
 
 
 class RerankStage:
@@ -30,7 +32,7 @@ class RerankStage:
     limit
         Candidates that the reranker looks at; those behind keep their order after them.
     blended
-        Whether similarity and lexical score take part.
+        Whether shared words, similarity and lexical score take part.
     in_engine
         Name of the model with which the engine has reranked already; the stage puts the candidates
         in the order of its scores.
@@ -85,7 +87,7 @@ class RerankStage:
         except ModelError as error:
             state.degraded.append(f"the reranker {self._reranker.id!r} failed: {error}")
             return fused, []
-        finals = _blended(head, scores, state.encoding) if self._blended else scores
+        finals = _blended(head, scores, state) if self._blended else scores
         for candidate, score, final in zip(head, scores, finals, strict=True):
             candidate.rerank, candidate.score = float(score), float(final)
         state.details["reranked"] = len(head)
@@ -116,22 +118,24 @@ def _to_rerank(candidates: Sequence[Candidate], needs: frozenset[str]) -> list[R
             id=candidate.id,
             text=searchable_text(row.title, row.text) if with_text else "",
             codes=row.codes,
-            before=row.before,
+            before=tuple(earlier.codes for earlier in row.before),
         )
         for candidate, row in zip(candidates, rows, strict=True)
     ]
 
 
 def _blended(
-    candidates: Sequence[Candidate], scores: Sequence[float], query: Encoding | None
+    candidates: Sequence[Candidate], scores: Sequence[float], state: SearchState
 ) -> Sequence[float]:
+    query, plan = state.encoding, need(state.plan, "plan")
     tokens = None if query is None or query.tokens is None else query.tokens[0]
     rows = [need(candidate.row, "row") for candidate in candidates]
     final: list[float] = blend(
         np.array(scores, dtype=np.float64),
-        np.array([candidate.similarity or 0.0 for candidate in candidates]),
-        np.array([candidate.lexical_score or 0.0 for candidate in candidates]),
-        np.array([row.tokens for row in rows], dtype=np.float64),
-        0.0 if tokens is None else tokens.unknown,
+        similarity=np.array([candidate.similarity or 0.0 for candidate in candidates]),
+        words=shared_words(rows, dict.fromkeys((*plan.terms, *plan.expansions))),
+        lexical=np.array([candidate.lexical_score or 0.0 for candidate in candidates]),
+        lengths=np.array([row.tokens for row in rows], dtype=np.float64),
+        unknown=0.0 if tokens is None else tokens.unknown,
     ).tolist()
     return final

@@ -16,6 +16,7 @@ import numpy as np
 from agentmem._filters import read_metadata
 from agentmem.backends._context import FIRST, REACH, set_before
 from agentmem.backends._fusion import fuse
+from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import (
     Candidate,
     CandidateRequest,
@@ -50,6 +51,11 @@ FROM chunks c JOIN documents d USING (version_row)
 WHERE c.chunk_row IN (SELECT value FROM json_each(?))
 """
 _METADATA = 13
+_TEXTS = """
+SELECT c.chunk_row, d.title, substr(d.content, c.start + 1, c.stop - c.start)
+FROM chunks c JOIN documents d USING (version_row)
+WHERE c.chunk_row IN (SELECT value FROM json_each(?))
+"""
 _CODES = "SELECT chunk_row, code FROM codes WHERE chunk_row IN (SELECT value FROM json_each(?))"
 
 
@@ -233,7 +239,7 @@ def _read_codes(
     items: Sequence[Candidate],
     in_company: int,
 ) -> None:
-    """Read the token codes of each candidate, and for the first of them of what stands before.
+    """Read the token codes of each candidate, and for the first of them what stands before.
 
     Parameters
     ----------
@@ -248,8 +254,16 @@ def _read_codes(
     names = snapshot.column("chunk_row")[wanted].tolist()
     codes = dict(connection.execute(_CODES, (json.dumps(names),)))
     begins = snapshot.column("as_of_from")[wanted].tolist()
+    texts = {place: searchable_text(row.title, row.text) for place, row in rows.items()}
+    others = dict(zip(names, wanted, strict=True))
+    texts |= {
+        others[name]: searchable_text(title, text)
+        for name, title, text in connection.execute(
+            _TEXTS, (json.dumps([name for name in names if others[name] not in rows]),)
+        )
+    }
     known = {
-        place: (begin, codes.get(name))
+        place: (begin, codes.get(name), texts[place])
         for place, begin, name in zip(wanted, begins, names, strict=True)
     }
     for place, row in rows.items():

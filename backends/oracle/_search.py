@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentmem.backends._context import FIRST, REACH, set_before
+from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Scope, begin_of
 from agentmem.backends.oracle._filters import FilterCompiler, listed_names
 from agentmem.backends.oracle._meta import Meta
@@ -230,7 +231,7 @@ def _before(scope: Scope, binds: dict[str, Bind], limit: int | None) -> str:
     return "".join(
         f"""
 LEFT JOIN LATERAL (
-  SELECT p.valid_from, p.created_at, p.codes
+  SELECT p.valid_from, p.created_at, p.codes, p.title, p.text
   FROM mem_chunks p
   WHERE {condition}
       AND p.collection = c.collection
@@ -254,7 +255,7 @@ def _final(vector: str | None, score: str, before: str) -> str:
     if before:
         codes = "c.codes AS codes" + "".join(
             f",\n       b{n:d}.valid_from AS valid{n:d}, b{n:d}.created_at AS created{n:d}, "
-            f"b{n:d}.codes AS codes{n:d}"
+            f"b{n:d}.codes AS codes{n:d}, b{n:d}.title AS title{n:d}, b{n:d}.text AS text{n:d}"
             for n in range(REACH)
         )
     return f"""SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
@@ -302,12 +303,12 @@ def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
         text=row[15],
         codes=row[16],
     )
-    before = zip(row[17::3], row[18::3], row[19::3], strict=True)
+    before = zip(*(row[17 + place :: 5] for place in range(5)), strict=True)
     set_before(
         chunk,
         (
-            (begin_of(to_micros(valid_from), created), codes)
-            for valid_from, created_at, codes in before
+            (begin_of(to_micros(valid_from), created), codes, searchable_text(title, text))
+            for valid_from, created_at, codes, title, text in before
             if (created := to_micros(created_at)) is not None
         ),
     )

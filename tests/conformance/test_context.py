@@ -40,6 +40,20 @@ async def test_an_answer_is_found_by_what_was_asked(
     assert texts(result)[:2] == FERRY
 
 
+async def test_words_of_what_was_asked_count_for_the_answer(memory: Memory) -> None:
+    async def beside_the_tokens() -> float:
+        result = await memory.search(QUESTION, k=50)
+        found = next(hit for hit in result.hits if hit.text == FERRY[1])
+        assert found.scores.rerank is not None
+        return found.score - found.scores.rerank
+
+    await memory.write([*TRAIN, FERRY[1]])
+    without = await beside_the_tokens()
+    await memory.forget(everything=True, confirm=True, purge=True)
+    await memory.write([*TRAIN, *FERRY])
+    assert await beside_the_tokens() > without + 0.05
+
+
 async def test_a_whole_text_gives_its_parts_their_context(memory: Memory) -> None:
     filler = " ".join(f"Line {n} of the ledger is empty." for n in range(40))
     await memory.write(f"{filler} Everything about the ferry to Torsby.\n\n{filler}")

@@ -13,6 +13,8 @@ from agentmem.models.blend import LEXICAL_SHARE, SIMILARITY_SHARE, blend
 from agentmem.models.late_interaction import LateInteractionReranker, best_matches
 from agentmem.models.token_codes import Decoded, decode, encode, rotate
 
+LEGS = ("similarity", "words", "lexical")
+
 
 def unit(tokens: int, dimensions: int = 128, seed: int = 0) -> Floats:
     values = np.random.default_rng(seed).normal(size=(tokens, dimensions))
@@ -157,19 +159,32 @@ async def test_missing_token_vectors_are_an_error() -> None:
         await reranker.rerank("q", query, [RerankCandidate("a", "", None)])
 
 
-def test_the_blend_by_length() -> None:
-    late, near, words = np.array([0.5, 0.4]), np.array([0.2, 0.9]), np.array([0.0, 8.0])
-    short = blend(late, near, words, np.array([10.0, 10.0]))
-    long = blend(late, near, words, np.array([300.0, 300.0]))
-    share = SIMILARITY_SHARE * (10 / 200) ** 2
-    np.testing.assert_allclose(short, [0.5 + share * 0.2, 0.4 + share * 0.9 + LEXICAL_SHARE])
-    np.testing.assert_allclose(
-        long, [0.5 + SIMILARITY_SHARE * 0.2, 0.4 + SIMILARITY_SHARE * 0.9 + LEXICAL_SHARE]
+def blended(
+    late: list[float], length: float, legs: dict[str, list[float]], unknown: float = 0.0
+) -> list[float]:
+    given = {name: np.array(legs.get(name, [0.0] * len(late))) for name in LEGS}
+    lengths = np.full(len(late), length)
+    found: list[float] = blend(np.array(late), lengths=lengths, unknown=unknown, **given).tolist()
+    return found
+
+
+def test_the_blend_of_short_and_of_long_texts() -> None:
+    late, near = [0.5, 0.4], [0.2, 0.9]
+    legs = {"similarity": near, "words": [0.0, 8.0], "lexical": [3.0, 0.0]}
+    share = (10 / 200) ** 2
+    assert blended(late, 10.0, legs) == pytest.approx(
+        [
+            0.5 + SIMILARITY_SHARE * share * 0.2 + LEXICAL_SHARE * share,
+            0.4 + SIMILARITY_SHARE * share * 0.9 + LEXICAL_SHARE * (1 - share),
+        ]
     )
-    assert blend(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)).shape == (0,)
+    assert blended(late, 300.0, legs) == pytest.approx(
+        [0.5 + SIMILARITY_SHARE * 0.2 + LEXICAL_SHARE, 0.4 + SIMILARITY_SHARE * 0.9]
+    )
+    assert blended(late, 10.0, {}) == late
+    assert blended([], 10.0, {}) == []
 
 
 def test_words_count_for_more_the_less_of_a_query_the_model_knows() -> None:
-    late, near, words = np.array([0.5, 0.4]), np.array([0.0, 0.0]), np.array([0.0, 8.0])
-    found = blend(late, near, words, np.array([10.0, 10.0]), unknown=0.6)
-    np.testing.assert_allclose(found, [0.5, 0.4 + LEXICAL_SHARE + 0.6])
+    found = blended([0.5, 0.4], 0.0, {"words": [0.0, 8.0]}, unknown=0.6)
+    assert found == pytest.approx([0.5, 0.4 + LEXICAL_SHARE + 0.6])

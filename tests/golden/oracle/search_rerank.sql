@@ -58,11 +58,11 @@ SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
        c.document_id, c.version, c.chunk_index, c.span_start, c.span_end, c.tokens,
        c.doc_key, c.title, c.source_uri, c.user_id, c.collection, c.created_at, c.valid_from,
        c.valid_until, c.metadata, c.text, c.codes AS codes,
-       b0.valid_from AS valid0, b0.created_at AS created0, b0.codes AS codes0,
-       b1.valid_from AS valid1, b1.created_at AS created1, b1.codes AS codes1
+       b0.valid_from AS valid0, b0.created_at AS created0, b0.codes AS codes0, b0.title AS title0, b0.text AS text0,
+       b1.valid_from AS valid1, b1.created_at AS created1, b1.codes AS codes1, b1.title AS title1, b1.text AS text1
 FROM scored k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id
 LEFT JOIN LATERAL (
-  SELECT p.valid_from, p.created_at, p.codes
+  SELECT p.valid_from, p.created_at, p.codes, p.title, p.text
   FROM mem_chunks p
   WHERE p.tenant_id = :tenant
       AND p.user_id IS NULL
@@ -77,7 +77,7 @@ LEFT JOIN LATERAL (
   OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
 ) b0 ON 1 = 1
 LEFT JOIN LATERAL (
-  SELECT p.valid_from, p.created_at, p.codes
+  SELECT p.valid_from, p.created_at, p.codes, p.title, p.text
   FROM mem_chunks p
   WHERE p.tenant_id = :tenant
       AND p.user_id IS NULL

@@ -1,0 +1,94 @@
+"""Which words of a question a candidate holds, itself or with what stands before it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentmem._held_terms import held_terms
+from agentmem._terms import analyze, query_terms
+from agentmem.backends.base import ChunkRow, Earlier
+from agentmem.pipeline._words import shared_words
+
+WORDS = (
+    "walk walked walking Walker skies sky happy happily dying die lies hope hoping hopping art "
+    "artist relational relate ability able news ugly don't Ann's well-known 2024 7 a be 東京 café"
+).split()
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=5),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5),
+    st.sampled_from([" ", ". ", "\n", "/", "_", '" ']),
+)
+def test_held_terms_are_those_of_the_index(
+    words: list[list[str]], asked: list[str], between: str
+) -> None:
+    texts = {between.join(some) for some in words}
+    terms = query_terms(" ".join(asked))
+    found = held_terms(texts, terms)
+    assert found == {text: set(terms).intersection(analyze(text)) for text in texts}
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("C++ compiler", "Made with c++ 20"),
+        ("version 3.11.7", "Python 3.11.7 came"),
+        ("ERR-4711", "it says ERR-4711"),
+        ("ERR 4711", "err-4711"),
+        ("naïve", "a naïve plan"),
+    ],
+)
+def test_codes_and_names_are_found(query: str, text: str) -> None:
+    assert held_terms([text], query_terms(query))[text]
+
+
+def test_a_word_in_the_middle_of_another_is_none() -> None:
+    found = held_terms(["smart cart", "art"], ["art"])
+    assert found == {"smart cart": set(), "art": {"art"}}
+
+
+def row(text: str, *before: str) -> ChunkRow:
+    return ChunkRow(
+        "d",
+        1,
+        0,
+        0,
+        len(text),
+        text,
+        5,
+        None,
+        None,
+        None,
+        None,
+        "c",
+        {},
+        0,
+        None,
+        None,
+        before=tuple(Earlier(b"", other) for other in before),
+    )
+
+
+def test_words_of_what_stands_before_count_once() -> None:
+    rows = [row("the ferry"), row("at ten", "the ferry"), row("a ferry", "the ferry"), row("no")]
+    scores = shared_words(rows, ["ferri", "torsbi"])
+    assert scores.tolist() == pytest.approx([math.log(5 / 4)] * 3 + [0.0])
+
+
+def test_a_rare_word_counts_for_more_and_a_title_counts() -> None:
+    rows = [row("ferry"), row("ferry"), row("pier")]
+    rows[2].title = "To Torsby"
+    first, _, third = shared_words(rows, ["ferri", "torsbi"])
+    assert third == pytest.approx(math.log(4 / 2))
+    assert third > first > 0
+
+
+def test_a_word_that_all_hold_tells_nothing() -> None:
+    assert shared_words([row("ferry"), row("ferry")], ["ferri"]).tolist() == [0.0, 0.0]
+    assert shared_words([], ["ferri"]).tolist() == []
+    assert shared_words([row("ferry")], []).tolist() == [0.0]
