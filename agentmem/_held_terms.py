@@ -12,10 +12,15 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 
-from agentmem._terms import analyze, fold, stem
+from agentmem._terms import APOSTROPHES, analyze, stem
 
 _WORD = re.compile("[a-z0-9]+")
 _BETWEEN = "\n"
+# Punctuation and pictographs: between words, whatever normalisation makes of them.
+_SIGNS = re.compile(
+    "[\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf\u2010-\u2016\u201a-\u2023"
+    "\u2025-\u2027\u2030-\u203d\u2190-\u23ff\u2600-\u2775\u2794-\u27bf\U0001f300-\U0001faff]+"
+)
 
 
 def held_terms(texts: Collection[str], terms: Collection[str]) -> dict[str, set[str]]:
@@ -33,14 +38,17 @@ def held_terms(texts: Collection[str], terms: Collection[str]) -> dict[str, set[
         As `agentmem._terms.query_terms` makes them.
     """
     held: dict[str, set[str]] = {text: set() for text in texts}
-    plain = [text for text in held if text.isascii()]
-    if len(plain) < len(held):
-        wanted = set(terms)
-        for text in held:
-            if not text.isascii():
-                held[text] = wanted.intersection(analyze(text))
-    folded = [fold(text) for text in plain]
-    whole = _BETWEEN.join(folded)
+    plain: list[str] = []
+    folded: list[str] = []
+    simple = all(term.isascii() for term in terms)
+    for text in held:
+        as_ascii = _as_ascii(text) if simple or text.isascii() else None
+        if as_ascii is None:
+            held[text] = set(terms).intersection(analyze(text))
+        else:
+            plain.append(text)
+            folded.append(as_ascii)
+    whole = _BETWEEN.join(folded).lower()
     starts = list(accumulate((len(text) + len(_BETWEEN) for text in folded), initial=0))
     for term in terms:
         if term.isascii():
@@ -49,20 +57,27 @@ def held_terms(texts: Collection[str], terms: Collection[str]) -> dict[str, set[
     return held
 
 
+def _as_ascii(text: str) -> str | None:
+    """Return a text of ASCII alone with the same ASCII terms, or None."""
+    if not text.isascii():
+        text = _SIGNS.sub(" ", text.translate(APOSTROPHES))
+    return text if text.isascii() else None
+
+
 def _holding(whole: str, starts: Sequence[int], term: str) -> Iterator[int]:
     """Yield the place of each text in `whole` that holds `term`."""
     is_word = term.isalnum()
     begin = _beginning(term) if is_word else term
-    known: dict[str, bool] = {}
+    known: dict[str, bool] = {"": False}
     at = whole.find(begin)
     while at >= 0:
+        found = True
         if is_word:
             word = _word_from(whole, at)
-            if word not in known:
-                known[word] = word == term or (word.isalpha() and stem(word) == term)
-            found = known[word]
-        else:
-            found = True
+            if word in known:
+                found = known[word]
+            else:
+                found = known[word] = word == term or (word.isalpha() and stem(word) == term)
         after = at + 1
         if found:
             place = bisect_right(starts, at) - 1

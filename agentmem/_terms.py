@@ -39,7 +39,9 @@ _CJK = (
 )
 _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _FOLDED_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC")
-_APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'"})
+APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'"})
+"""Makes the plain sign of every apostrophe."""
+
 # What English glues to a word with an apostrophe; it carries no meaning of its own.
 _CLITICS = frozenset({"s", "t", "d", "m", "ll", "re", "ve"})
 
@@ -78,8 +80,8 @@ def has_terms(text: str) -> bool:
 def fold(text: str) -> str:
     """Return `text` in NFKC, casefolded, and with the accents of rule 2 removed."""
     if text.isascii():
-        return text.lower().translate(_APOSTROPHES)
-    text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).casefold()
+        return text.lower()
+    text = unicodedata.normalize("NFKC", text.translate(APOSTROPHES)).casefold()
     return unicodedata.normalize("NFC", "".join(_unaccented(text)))
 
 

@@ -16,7 +16,7 @@ from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import Candidate
 from agentmem.errors import ModelError
 from agentmem.models.base import RerankCandidate, Reranker
-from agentmem.models.blend import blend
+from agentmem.models.blend import FULL_LENGTH, blend
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import by_time
 from agentmem.pipeline._words import shared_words
@@ -130,12 +130,16 @@ def _blended(
     query, plan = state.encoding, need(state.plan, "plan")
     tokens = None if query is None or query.tokens is None else query.tokens[0]
     rows = [need(candidate.row, "row") for candidate in candidates]
+    lengths = np.array([row.tokens for row in rows], dtype=np.float64)
+    words = np.zeros(len(rows))
+    if lengths.mean() < FULL_LENGTH:  # they do not count for longer ones
+        words = shared_words(rows, dict.fromkeys((*plan.terms, *plan.expansions)))
     final: list[float] = blend(
         np.array(scores, dtype=np.float64),
         similarity=np.array([candidate.similarity or 0.0 for candidate in candidates]),
-        words=shared_words(rows, dict.fromkeys((*plan.terms, *plan.expansions))),
+        words=words,
         lexical=np.array([candidate.lexical_score or 0.0 for candidate in candidates]),
-        lengths=np.array([row.tokens for row in rows], dtype=np.float64),
+        lengths=lengths,
         unknown=0.0 if tokens is None else tokens.unknown,
     ).tolist()
     return final

@@ -22,7 +22,9 @@ WORDS = (
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=5),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=5),
-    st.sampled_from([" ", ". ", "\n", "/", "_", '" ']),
+    st.sampled_from(
+        [" ", ". ", "\n", "/", "_", '" ', " \u201c", "\u2026", "\u2014", "\U0001f600 ", "\u00e9 "]
+    ),
 )
 def test_held_terms_are_those_of_the_index(
     words: list[list[str]], asked: list[str], between: str
@@ -47,6 +49,13 @@ def test_codes_and_names_are_found(query: str, text: str) -> None:
     assert held_terms([text], query_terms(query))[text]
 
 
+def test_signs_and_letters_beyond_ascii_change_no_word() -> None:
+    terms = ["walk", "cafe", "happili", "well", "known", "7", "2024"]
+    for sign in map(chr, (*range(0x80, 0x2E80), *range(0xFE00, 0x10000), *range(0x1F000, 0x1FB00))):
+        text = f"walked{sign}cafe happily. well{sign}known 7{sign}2024 {sign}"
+        assert held_terms([text], terms)[text] == {*terms} & {*analyze(text)}, hex(ord(sign))
+
+
 def test_a_word_in_the_middle_of_another_is_none() -> None:
     found = held_terms(["smart cart", "art"], ["art"])
     assert found == {"smart cart": set(), "art": {"art"}}
@@ -54,24 +63,11 @@ def test_a_word_in_the_middle_of_another_is_none() -> None:
 
 def row(text: str, *before: str) -> ChunkRow:
     return ChunkRow(
-        "d",
-        1,
-        0,
-        0,
-        len(text),
-        text,
-        5,
-        None,
-        None,
-        None,
-        None,
-        "c",
-        {},
-        0,
-        None,
-        None,
+        document_id="d", version=1, chunk_index=0, start=0, end=len(text), text=text, tokens=5,
+        key=None, title=None, source_uri=None, user_id=None, collection="c", metadata={},
+        created_at=0, valid_from=None, valid_until=None,
         before=tuple(Earlier(b"", other) for other in before),
-    )
+    )  # fmt: skip
 
 
 def test_words_of_what_stands_before_count_once() -> None:
