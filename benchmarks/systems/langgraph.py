@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from langgraph.store.base import PutOp
@@ -35,19 +36,20 @@ class LangGraph(VectorSystem):
             document.content: vector.tolist()
             for document, vector in zip(documents, vectors, strict=True)
         }
-        self._store.batch(
-            [
-                PutOp(
-                    namespace=(document.collection or "default", document.user_id or "-"),
-                    key=document.key or "",
-                    value={
-                        "text": document.content,
-                        "gate": (document.metadata or {}).get("gate", 0),
-                    },
-                )
-                for document in documents
-            ]
-        )
+        for part in _without_repeats(documents):
+            self._store.batch(
+                [
+                    PutOp(
+                        namespace=(document.collection or "default", document.user_id or "-"),
+                        key=document.key or "",
+                        value={
+                            "text": document.content,
+                            "gate": (document.metadata or {}).get("gate", 0),
+                        },
+                    )
+                    for document in part
+                ]
+            )
 
     async def find(self, question: Question, vector: Vector, k: int) -> list[str]:
         """Search one namespace."""
@@ -63,6 +65,19 @@ class LangGraph(VectorSystem):
     async def close(self) -> None:
         """Forget everything."""
         del self._store
+
+
+def _without_repeats(documents: Sequence[Document]) -> list[list[Document]]:
+    """Return batches in which no text comes twice: the store refuses those."""
+    batches: list[list[Document]] = []
+    seen: Counter[str] = Counter()
+    for document in documents:
+        number = seen[document.content]
+        seen[document.content] += 1
+        if number == len(batches):
+            batches.append([])
+        batches[number].append(document)
+    return batches
 
 
 SYSTEM = LangGraph
