@@ -94,6 +94,10 @@ class Settings(BaseSettings):
     vector_memory_mb: int = Field(
         default=1024, ge=0, description="RAM for vectors in MiB; beyond it they stay on disk"
     )
+    tune_allocator: bool = Field(
+        default=True,
+        description="set glibc's allocator, of the whole process, to give back what commits freed",
+    )
     write_batch: int = Field(
         default=256, ge=1, le=1_000, description="documents of one transaction in a long write"
     )
@@ -198,6 +202,15 @@ def _explain(error: ValidationError) -> str:
 def secret(name: str) -> str | None:
     """Return a secret that belongs to a single command and to no setting, None when unset."""
     return os.environ.get(f"AGENTMEM_{name}")
+
+
+def allocator_is_chosen() -> bool:
+    """Return whether the thresholds of glibc's allocator come from the environment."""
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    return any(
+        f"MALLOC_{name.upper()}_" in os.environ or f"glibc.malloc.{name}" in tunables
+        for name in ("mmap_threshold", "trim_threshold")
+    )
 
 
 def without_password(text: str) -> str:

@@ -39,7 +39,7 @@ def make_backend(
     ConfigurationError
         No engine understands the URL, its driver is not installed, or it runs no models.
     """
-    from agentmem.config import local_folder, without_password
+    from agentmem.config import allocator_is_chosen, local_folder, without_password
 
     folder = local_folder(settings.url)
     if folder is not False:
@@ -58,6 +58,7 @@ def make_backend(
             readers=settings.readers,
             vector_memory=settings.vector_memory_mb << 20,
             read_only=settings.read_only,
+            tune_allocator=settings.tune_allocator and not allocator_is_chosen(),
         )
     if not settings.url.startswith("oracle://"):
         raise ConfigurationError(

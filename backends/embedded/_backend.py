@@ -83,6 +83,8 @@ class EmbeddedBackend(Backend):
         Bytes that the resident matrix of vectors may take.
     read_only
         Open without ever writing to the folder.
+    tune_allocator
+        Give the memory of the text index's commits back; see `Settings.tune_allocator`.
     """
 
     name = "embedded"
@@ -96,8 +98,10 @@ class EmbeddedBackend(Backend):
         readers: int = 2,
         vector_memory: int = 1 << 30,
         read_only: bool = False,
+        tune_allocator: bool = True,
     ) -> None:
         self._read_only = read_only
+        self._tune_allocator = tune_allocator
         self._folder = folder
         self._lock_timeout = lock_timeout
         self._durability = durability
@@ -129,7 +133,10 @@ class EmbeddedBackend(Backend):
         self._model = model
         self._resident = Resident(model, self._vector_memory)
         self._text = TextIndex(
-            self._folder, lock_timeout=self._lock_timeout, read_only=self._read_only
+            self._folder,
+            lock_timeout=self._lock_timeout,
+            read_only=self._read_only,
+            tune_allocator=self._tune_allocator,
         )
         self._where = WhereCache()
         self._searcher = Searcher(self._resident, self._text, self._where)

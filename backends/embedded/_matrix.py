@@ -45,6 +45,13 @@ class Matrix:
         larger._scales[: len(self)] = self._scales
         return larger
 
+    def only(self, places: NDArray[np.int64], capacity: int) -> Matrix:
+        """Return a copy of the vectors at `places`, in that order, with room for `capacity`."""
+        fewer = Matrix(capacity, self._steps.shape[1])
+        fewer._steps[: len(places)] = self._steps[places]
+        fewer._scales[: len(places)] = self._scales[places]
+        return fewer
+
     def put(self, places: NDArray[np.int64], codes: Sequence[bytes]) -> None:
         """Set the vectors at `places`, a code for each.
 

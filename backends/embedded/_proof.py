@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
+from numpy.typing import NDArray
 
 from agentmem._terms import analyze
 from agentmem._types import Scan
@@ -24,7 +26,7 @@ from agentmem.backends.base import Forgotten
 
 LENGTH = 16
 _HALF = LENGTH // 2
-_BLOCK = 8 << 20
+_BLOCK = 64 << 10
 _FEW = 48
 _CODE_HEADER = 2
 
@@ -59,21 +61,24 @@ class Fingerprints:
         """Return the number of pieces."""
         return len(self._pieces)
 
+    @cached_property
+    def _heads(self) -> NDArray[np.uint64]:
+        return np.array(sorted({_head(piece) for piece in self._pieces}), dtype=np.uint64)
+
     def found_in(self, data: bytes) -> set[bytes]:
         """Return the pieces that occur in `data`."""
         if len(self._pieces) <= _FEW:
             return {piece for piece in self._pieces if piece in data}
         found: set[bytes] = set()
-        heads = np.array(sorted({_head(piece) for piece in self._pieces}), dtype=np.uint64)
         # Every byte is the start of an 8-byte number in one of eight passes over the data.
         for shift in range(_HALF):
             size = (len(data) - shift) // _HALF * _HALF
             if size <= 0:
                 break
             numbers = np.frombuffer(data, dtype="<u8", count=size // _HALF, offset=shift)
-            places = np.searchsorted(heads, numbers)
-            places[places == len(heads)] = 0
-            for place in np.flatnonzero(heads[places] == numbers).tolist():
+            places = np.searchsorted(self._heads, numbers)
+            places[places == len(self._heads)] = 0
+            for place in np.flatnonzero(self._heads[places] == numbers).tolist():
                 start = shift + place * _HALF
                 piece = data[start : start + LENGTH]
                 if piece in self._pieces:

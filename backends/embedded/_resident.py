@@ -2,8 +2,8 @@
 
 A `Snapshot` is one state of the store as numpy arrays, a row for each chunk in order of
 `chunk_row`. Snapshots are never changed in place: rows are appended behind the part that older
-snapshots see, and columns are copied before a value in them changes. A search that holds a snapshot
-therefore sees one consistent state for as long as it runs.
+snapshots see, and the arrays are copied before a value in them changes or purged rows leave them. A
+search that holds a snapshot therefore sees one consistent state for as long as it runs.
 """
 
 from __future__ import annotations
@@ -185,11 +185,14 @@ class Resident:
         if held.epoch != loaded.epoch or held.rows > self._row_limit or loaded.matrix is None:
             return held
         last = int(loaded.column("chunk_row")[-1])
+        # What was purged since is not in `held` any more.
+        left = np.flatnonzero(held.positions(loaded.column("chunk_row")) >= 0)
         matrix = loaded.matrix
-        if len(matrix) < held.rows:
+        if len(left) < loaded.rows:
+            matrix = matrix.only(left, held.columns.shape[1])
+        elif len(matrix) < held.rows:
             matrix = matrix.enlarged(held.columns.shape[1])
         self._read_vectors(connection, matrix, held.column("chunk_row"), after=last)
-        matrix.clear(np.flatnonzero(held.column("alive") == 0))
         return replace(held, matrix=matrix)
 
     def _catch_up(self, connection: apsw.Connection, held: Snapshot, change: int) -> Snapshot:
@@ -217,11 +220,8 @@ class Resident:
         columns = held.columns.copy()
         places = held.positions(touched[0])
         columns[:, places[places >= 0]] = touched[:, places >= 0]
-        columns[_COLUMNS.index("alive"), gone] = 0
-        if held.matrix is not None:
-            # The only change in place: a purged vector must not stay in RAM.
-            held.matrix.clear(gone)
-        return replace(held, columns=columns)
+        held = replace(held, columns=columns)
+        return _without(held, gone) if len(gone) else held
 
     def _append(
         self,
@@ -265,6 +265,20 @@ class Resident:
         while batch := list(itertools.islice(stored, _BATCH)):
             places = np.searchsorted(chunk_rows, [row for row, _ in batch])
             matrix.put(places, [code for _, code in batch])
+
+
+def _without(held: Snapshot, gone: NDArray[np.int64]) -> Snapshot:
+    """Return `held` without the rows at the places `gone`, which were purged."""
+    left = np.delete(np.arange(held.rows), gone)
+    columns = np.empty((len(_COLUMNS), _capacity(len(left))), dtype=np.int64)
+    columns[:, : len(left)] = held.columns[:, left]
+    matrix = None
+    if held.matrix is not None:
+        matrix = held.matrix.only(left, columns.shape[1])
+        # The only change in place: a purged vector must not stay in RAM, where older snapshots end.
+        held.matrix.clear(gone)
+    ids = [held.ids[place] for place in left.tolist()]
+    return replace(held, rows=len(left), columns=columns, ids=ids, matrix=matrix)
 
 
 def _capacity(rows: int) -> int:

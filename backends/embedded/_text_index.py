@@ -18,6 +18,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from agentmem._terms import analyze
 from agentmem.backends._rules import searchable_text
+from agentmem.backends.embedded._allocator import large_blocks_given_back
 from agentmem.backends.embedded._errors import index_errors
 from agentmem.backends.embedded._schema import counter
 from agentmem.errors import StoreError, StoreFullError, StoreLockedError
@@ -72,12 +74,20 @@ class TextIndex:
         Seconds to wait for another process that writes the index.
     read_only
         Use the index on disk while it is up to date, and else one in RAM.
+    tune_allocator
+        Give the memory of each commit back; see `Settings.tune_allocator`.
     """
 
     def __init__(
-        self, folder: Path | None, *, lock_timeout: float, read_only: bool = False
+        self,
+        folder: Path | None,
+        *,
+        lock_timeout: float,
+        read_only: bool = False,
+        tune_allocator: bool = True,
     ) -> None:
         self._read_only = read_only
+        self._commit = large_blocks_given_back if tune_allocator else nullcontext
         self._folder = None if folder is None else folder / FOLDER
         self._lock_timeout = lock_timeout
         self._lock = threading.Lock()
@@ -197,7 +207,7 @@ class TextIndex:
         batch = list(islice(stored, _BATCH))
         if not batch:
             return True
-        with index_errors():
+        with index_errors(), self._commit():
             try:
                 writer = held.index.writer(_HEAP_BYTES, 1)
             except ValueError as error:

@@ -152,6 +152,8 @@ async def test_memory_handles_and_threads_stay_flat(tmp_path: Path) -> None:
                     await memory.search(f"tide {n % 50}", where={"n": n % 3})
                 if (start + 20) % 1000 == 0:
                     await memory.forget(everything=True, purge=True)
+                if (start + 20) % 10_000 == 0:
+                    print(start + 20, _usage(), flush=True)
 
         await rounds(10_000 if SOAK else 300)
         before = _usage()
@@ -169,6 +171,7 @@ def _usage() -> dict[str, Any]:
     fields = dict(line.split(":", 1) for line in status.splitlines())
     return {
         "resident": int(fields["VmRSS"].split()[0]),
+        "anonymous": int(fields["RssAnon"].split()[0]),
         "threads": int(fields["Threads"]),
         "handles": len(list(Path("/proc/self/fd").iterdir())),
     }

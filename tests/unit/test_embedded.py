@@ -18,6 +18,7 @@ import pytest
 
 from agentmem import (
     ConfigurationError,
+    Document,
     F,
     Memory,
     ModelMismatchError,
@@ -28,6 +29,7 @@ from agentmem import (
     StoreVersionError,
 )
 from agentmem.backends.embedded import EmbeddedBackend, _connection, _proof
+from agentmem.backends.embedded._resident import Resident
 from agentmem.backends.embedded._schema import SCHEMA_VERSION, counter
 from tests.older_store import downgrade, former_code, token_vectors
 from tests.support import SetClock, WordEmbedder, texts
@@ -133,6 +135,36 @@ async def test_a_large_memory_loads_its_vectors_behind_the_first_searches(
         assert [hit.id for hit in (await memory.search(f"tide {word(7)}", k=20)).hits] == expected
         assert resident._snapshot.matrix is not None
         assert texts(await memory.search(f"owl {turn}", k=1)) == [f"owl {turn}"]
+
+
+async def test_purged_rows_leave_the_matrix(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_at(filled) as memory:
+        owls = await memory.write([Document(f"owl {word(n)}") for n in range(20)])
+        await memory.forget(owls.ids[3])
+        backend = memory._open_parts().backend
+        assert isinstance(backend, EmbeddedBackend)
+        connection = apsw.Connection(str(filled / "memory.db"))
+        late = Resident(backend._model, 1 << 20)
+        monkeypatch.setattr("agentmem.backends.embedded._resident._LOADED_AT_ONCE", 10)
+        late.load_vectors(connection)
+        for number in (5, 6, 19):
+            await memory.forget(owls.ids[number], purge=True)
+            assert texts(await memory.search(f"owl {word(7)}", k=1)) == [f"owl {word(7)}"]
+        await memory.write(f"owl {word(21)}")
+        await memory.restore(owls.ids[3])
+        await memory.search("owl")
+        monkeypatch.undo()
+        anew = Resident(backend._model, 1 << 20).snapshot(connection)
+        assert anew.rows == 318
+        assert anew.matrix is not None
+        for held in (backend._resident._snapshot, late.snapshot(connection)):
+            assert held is not None
+            assert held.matrix is not None
+            assert held.ids[: held.rows] == anew.ids
+            assert (held.column("chunk_row") == anew.column("chunk_row")).all()
+            every = np.arange(anew.rows)
+            assert (held.matrix.steps(every) == anew.matrix.steps(every)).all()
+        connection.close()
 
 
 @pytest.mark.parametrize("damage", ["deleted", "no state", "no meta", "state ahead", "garbage"])
