@@ -176,5 +176,7 @@ def rewrite(connection: apsw.Connection) -> None:
 
 
 def checkpoint(connection: apsw.Connection) -> None:
-    """Move the write-ahead log into the database and cut it to nothing."""
+    """Move the write-ahead log into the database, cut it to nothing and empty the page cache."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    # Pages as they were before a purge, and those of tables that only grow, are not kept in RAM.
+    connection.execute("PRAGMA shrink_memory")

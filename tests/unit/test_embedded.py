@@ -137,6 +137,22 @@ async def test_a_large_memory_loads_its_vectors_behind_the_first_searches(
         assert texts(await memory.search(f"owl {turn}", k=1)) == [f"owl {turn}"]
 
 
+async def test_a_purge_empties_the_page_cache(filled: Path) -> None:
+    async with open_at(filled) as memory:
+        database = memory._open_parts().backend._database  # type: ignore[attr-defined]
+        await memory.write([f"owl {word(n)} " + "old " * 500 for n in range(50)])
+
+        def cached() -> int:
+            """Return the bytes of pages that the connections hold."""
+            kind = apsw.SQLITE_DBSTATUS_CACHE_USED
+            return sum(connection.status(kind)[0] for connection in database._connections)
+
+        before = cached()
+        await memory.forget(everything=True, purge=True)
+        assert before > 400_000
+        assert cached() < 200_000
+
+
 async def test_purged_rows_leave_the_matrix(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_at(filled) as memory:
         owls = await memory.write([Document(f"owl {word(n)}") for n in range(20)])
