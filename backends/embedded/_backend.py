@@ -141,7 +141,7 @@ class EmbeddedBackend(Backend):
         self._where = WhereCache()
         self._searcher = Searcher(self._resident, self._text, self._where)
         self._database = database
-        self._warm_up = asyncio.create_task(self._load_in_background(database))
+        self._load_in_background(database)
 
     async def reembed(self, model: ModelIdentity, remake: Remake, progress: Progressing) -> None:
         """Change the model of the folder. See `Backend.reembed`."""
@@ -184,6 +184,8 @@ class EmbeddedBackend(Backend):
         found = await database.read(
             "search", lambda c: self._searcher.candidates(c, scope, request)
         )
+        if self._resident.lacks_vectors and self._database is database:
+            self._load_in_background(database)  # a large memory was compacted or embedded anew
         if database.vector_functions:
             return found
         return replace(found, degraded=(*found.degraded, _NO_VECTOR_FUNCTIONS))
@@ -374,7 +376,11 @@ class EmbeddedBackend(Backend):
         )
         return replace(outcome, scan=scan)
 
-    async def _load_in_background(self, database: Database) -> None:
+    def _load_in_background(self, database: Database) -> None:
+        if self._warm_up is None or self._warm_up.done():
+            self._warm_up = asyncio.create_task(self._load(database))
+
+    async def _load(self, database: Database) -> None:
         try:
             await database.read("load vectors", self._resident.load_vectors)
         except AgentMemError as error:

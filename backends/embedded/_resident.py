@@ -144,6 +144,14 @@ class Resident:
                 return held
             connection.execute("ROLLBACK; BEGIN")
 
+    @property
+    def lacks_vectors(self) -> bool:
+        """Whether the newest snapshot waits for `load_vectors`."""
+        held = self._snapshot
+        if held is None or held.matrix is not None or self._loaded is not None:
+            return False
+        return 0 < held.rows <= self._row_limit
+
     def load_vectors(self, connection: apsw.Connection) -> None:
         """Read the vectors of a large memory without holding up searches."""
         held = self.snapshot(connection)

@@ -137,6 +137,28 @@ async def test_a_large_memory_loads_its_vectors_behind_the_first_searches(
         assert texts(await memory.search(f"owl {turn}", k=1)) == [f"owl {turn}"]
 
 
+async def test_vectors_come_back_after_compacting(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentmem.backends.embedded._resident._LOADED_AT_ONCE", 10)
+    async with open_at(filled) as memory:
+        resident = memory._open_parts().backend._resident  # type: ignore[attr-defined]
+
+        async def search_until_loaded() -> None:
+            for _ in range(200):
+                assert texts(await memory.search(f"tide {word(7)}", k=1)) == [f"tide {word(7)}"]
+                if resident._snapshot.matrix is not None:
+                    return
+                await asyncio.sleep(0.01)
+            pytest.fail("the vectors were not loaded")
+
+        await search_until_loaded()
+        await memory.compact()
+        await memory.search("tide")
+        assert resident._snapshot.matrix is None
+        await search_until_loaded()
+
+
 async def test_a_purge_empties_the_page_cache(filled: Path) -> None:
     async with open_at(filled) as memory:
         database = memory._open_parts().backend._database  # type: ignore[attr-defined]
