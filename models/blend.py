@@ -1,11 +1,11 @@
 """Blends the late-interaction score with similarity, shared words and the engine's lexical score.
 
-    score = late + a * s * similarity + (b + u) * ((1 - s) * words + s * lexical)
+    score = late + a * s * similarity + b * (1 - s) * words + (b * s + u) * lexical
     s     = min(1, (L / 200)^2)
 
 with a = 0.8 and b = 0.08, words and lexical divided by the most that a candidate has. L is the mean
 length of the candidates in tokens, u the share of the query's tokens that the model does not know,
-as many Chinese characters: there words have to carry what the model cannot tell.
+as many Chinese characters: there the lexical score has to carry what the model cannot tell.
 
 On short texts the late score orders best, beside which of the question's words a text and what
 stands before it hold at all. The longer the texts, the more tokens there are to match by chance and
@@ -61,8 +61,9 @@ def blend(
     if not len(late):
         return late
     long = min(1.0, (float(lengths.mean()) / FULL_LENGTH) ** 2)
-    said = (1.0 - long) * _of_most(words) + long * _of_most(lexical)
-    return late + SIMILARITY_SHARE * long * similarity + (LEXICAL_SHARE + unknown) * said
+    held = LEXICAL_SHARE * (1.0 - long) * _of_most(words)
+    said = (LEXICAL_SHARE * long + unknown) * _of_most(lexical)
+    return late + SIMILARITY_SHARE * long * similarity + held + said
 
 
 def _of_most(values: Floats) -> Floats:

@@ -185,6 +185,6 @@ def test_the_blend_of_short_and_of_long_texts() -> None:
     assert blended([], 10.0, {}) == []
 
 
-def test_words_count_for_more_the_less_of_a_query_the_model_knows() -> None:
-    found = blended([0.5, 0.4], 0.0, {"words": [0.0, 8.0]}, unknown=0.6)
-    assert found == pytest.approx([0.5, 0.4 + LEXICAL_SHARE + 0.6])
+def test_the_lexical_score_carries_what_the_model_does_not_know() -> None:
+    found = blended([0.5, 0.4], 0.0, {"words": [2.0, 0.0], "lexical": [0.0, 8.0]}, unknown=0.6)
+    assert found == pytest.approx([0.5 + LEXICAL_SHARE, 0.4 + 0.6])
