@@ -199,7 +199,13 @@ def _pipeline(
             embedded_by_engine=in_database(chosen.embedder) is not None,
         ),
         FuseStage(k=settings.fusion_k, limit=fused),
-        RerankStage(reranker, limit=fused, blended=late, in_engine=in_engine),
+        RerankStage(
+            reranker,
+            limit=fused,
+            blended=late,
+            in_engine=in_engine,
+            refine_seconds=settings.rerank_budget,
+        ),
         Budget(
             choices.count_tokens or embedder.count_tokens,
             default_budget=settings.token_budget,

@@ -54,7 +54,13 @@ class Settings(BaseSettings):
     )
     reranker: str = Field(
         default="late",
-        description="'late', 'none', a folder with an ONNX cross-encoder, or a hub id",
+        description="'late', 'quality', 'none', a folder with an ONNX cross-encoder, or a hub id",
+    )
+    rerank_budget: float = Field(
+        default=0.15,
+        ge=0.0,
+        le=60.0,
+        description="seconds that the cross-encoder of 'quality' may take for a search",
     )
     threads: int = Field(
         default=0, ge=0, le=256, description="threads of a model; 0 chooses by the machine"

@@ -11,6 +11,7 @@ from typing import Any
 from agentmem.errors import ModelError
 
 BUNDLED = Path(__file__).parent / "minilm"
+BUNDLED_CROSS_ENCODER = Path(__file__).parent / "cross"
 _GRAPHS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 # Weights beside a graph that would be too large for one file.
 _WEIGHTS = ("*.onnx_data", "*.onnx.data")

@@ -85,6 +85,14 @@ class OnnxModel:
             raise several.exceptions[0] from None
         return [result for task in tasks for result in task.result()]
 
+    async def load(self) -> None:
+        """Load graph and tokenizer, if they are not loaded yet."""
+        await self.call(lambda: (self.session, self.tokenizer))
+
+    async def everywhere(self, function: Callable[[], None]) -> None:
+        """Run `function` once in each of the model's threads and wait for all."""
+        await asyncio.gather(*(self.call(function) for _ in range(self._threads)))
+
     async def close(self) -> None:
         """Finish running jobs, end the threads and let go of the graph."""
         pool, self._pool = self._pool, None

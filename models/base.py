@@ -112,12 +112,15 @@ class RerankCandidate:
         Token codes stored with the chunk, when the reranker needs ``"codes"``.
     before
         Then also those of the chunks that stand before it, the nearest first.
+    text_before
+        Text of the nearest of those; empty where none stands there, or text is not needed.
     """
 
     id: str
     text: str
     codes: bytes | None
     before: tuple[bytes, ...] = ()
+    text_before: str = ""
 
 
 @runtime_checkable
@@ -149,4 +152,23 @@ class Reranker(Protocol):
 
     async def close(self) -> None:
         """Release what the model holds."""
+        ...
+
+
+@runtime_checkable
+class RefiningReranker(Reranker, Protocol):
+    """A reranker with a second, slower look at the candidates that its first one put in front."""
+
+    async def refine(
+        self, query: str, candidates: Sequence[RerankCandidate], seconds: float
+    ) -> list[float]:
+        """Return what to add to the score of each of the first candidates, 0 or more.
+
+        Parameters
+        ----------
+        candidates
+            In the order of their scores, the best first.
+        seconds
+            How long it may take; as many candidates are looked at as fit.
+        """
         ...

@@ -1,11 +1,11 @@
 """Blends the late-interaction score with similarity, shared words and the engine's lexical score.
 
-    score = late + a * s * similarity + b * (1 - s) * words + (b * s + u) * lexical
+    score = late + a * s * similarity + b * (1 - s) * words + (c * s + u) * lexical
     s     = min(1, (L / 200)^2)
 
-with a = 0.8 and b = 0.08, words and lexical divided by the most that a candidate has. L is the mean
-length of the candidates in tokens, u the share of the query's tokens that the model does not know,
-as many Chinese characters: there the lexical score has to carry what the model cannot tell.
+with a = 0.8, b = 0.01 and c = 0.08; lexical is divided by the most that a candidate has. L is the
+mean length of the candidates in tokens, u the share of the query's tokens that the model does not
+know, as many Chinese characters: there the lexical score has to carry what the model cannot tell.
 
 On short texts the late score orders best, beside which of the question's words a text and what
 stands before it hold at all. The longer the texts, the more tokens there are to match by chance and
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 SIMILARITY_SHARE = 0.8
 LEXICAL_SHARE = 0.08
+WORDS_SHARE = 0.01
 FULL_LENGTH = 200.0
 
 Floats = NDArray[np.float64]
@@ -45,7 +46,8 @@ def blend(
     similarity
         Cosine similarities; 0 where the query has no vector.
     words
-        How much of the question's words each candidate and its company hold, 0 or more.
+        What the question's words in each candidate and its company tell
+        (`agentmem.pipeline._words`), 0 or more.
     lexical
         The engine's lexical scores, 0 for candidates outside of the lexical pool.
     lengths
@@ -61,7 +63,7 @@ def blend(
     if not len(late):
         return late
     long = min(1.0, (float(lengths.mean()) / FULL_LENGTH) ** 2)
-    held = LEXICAL_SHARE * (1.0 - long) * _of_most(words)
+    held = WORDS_SHARE * (1.0 - long) * words
     said = (LEXICAL_SHARE * long + unknown) * _of_most(lexical)
     return late + SIMILARITY_SHARE * long * similarity + held + said
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from agentmem.errors import ModelError
 from agentmem.models import database_onnx
-from agentmem.models._files import BUNDLED, ModelFiles, find_files
+from agentmem.models._files import BUNDLED, BUNDLED_CROSS_ENCODER, ModelFiles, find_files
 from agentmem.models._session import OnnxModel
 from agentmem.models.database_checks import (
     CrossEncoderReport,
@@ -131,7 +131,9 @@ def build_embedder(
     return _save(model, out, metadata)
 
 
-def build_cross_encoder(folder: str | Path, out: Path, *, prepare: bool = True) -> BuiltGraph:
+def build_cross_encoder(
+    folder: str | Path | None, out: Path, *, prepare: bool = True
+) -> BuiltGraph:
     """Write a graph from the strings `first_input` and `second_input` to the number `logits`.
 
     The first one is the query, which may take half of the input, the second one the text. Of two
@@ -140,7 +142,7 @@ def build_cross_encoder(folder: str | Path, out: Path, *, prepare: bool = True) 
     Parameters
     ----------
     folder
-        Folder or hub id of a cross-encoder with a WordPiece tokenizer.
+        Folder or hub id of a cross-encoder with a WordPiece tokenizer; None takes the bundled one.
     out
         The file to write.
     prepare
@@ -153,7 +155,7 @@ def build_cross_encoder(folder: str | Path, out: Path, *, prepare: bool = True) 
     CapabilityError
         Its graph is of an opset or a size that a database does not take.
     """
-    files = find_files(folder)
+    files = find_files(BUNDLED_CROSS_ENCODER if folder is None else folder)
     encoder, client = database_onnx.load_encoder(files), OnnxModel(files)
     rules, before, after = read_rules(client.tokenizer, pairs=True), Steps("before"), Steps("after")
     _pair(before, encoder, files, rules, prepare)

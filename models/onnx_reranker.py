@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +65,38 @@ class CrossEncoderReranker:
         texts = [candidate.text for candidate in candidates]
         pairs = await self._model.call(self._tokenize, query, texts)
         return await self._model.map(self._score, pairs, [len(ids) for ids, _ in pairs])
+
+    async def rerank_within(
+        self, query: str, candidates: Sequence[RerankCandidate], seconds: float
+    ) -> list[float]:
+        """Return one logit for each of the first candidates, as many as fit into the time.
+
+        A candidate that was begun is finished. Loading the model does not count.
+
+        Parameters
+        ----------
+        seconds
+            After these no further candidate is begun; nor is one after a cancellation.
+        """
+        await self._model.load()
+        end = time.monotonic() + seconds
+        waiting = deque(enumerate(candidates))
+        scores: dict[int, float] = {}
+
+        def work() -> None:
+            while waiting and time.monotonic() < end:
+                try:
+                    place, candidate = waiting.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                (pair,) = self._tokenize(query, [candidate.text])
+                scores[place] = self._score(pair)
+
+        try:
+            await self._model.everywhere(work)
+        finally:
+            waiting.clear()
+        return [scores[place] for place in range(len(scores))]
 
     async def close(self) -> None:
         """Let go of the model."""

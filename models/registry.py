@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from agentmem.models._files import BUNDLED_CROSS_ENCODER
 from agentmem.models.base import Embedder, Reranker
 from agentmem.models.late_interaction import LateInteractionReranker
 from agentmem.models.onnx_embedder import OnnxEmbedder
 from agentmem.models.onnx_reranker import CrossEncoderReranker
+from agentmem.models.quality import QualityReranker
 
 DEFAULT = "default"
 LATE = "late"
+QUALITY = "quality"
 NONE = "none"
 
 
@@ -24,7 +27,7 @@ def load_embedder(spec: str, *, threads: int = 0) -> Embedder:
 
 
 def load_reranker(spec: str, *, threads: int = 0) -> Reranker | None:
-    """Return the reranker that `spec` names: ``"late"``, ``"none"``, a folder or a hub id.
+    """Return the reranker that `spec` names: a word of this module, a folder or a hub id.
 
     Raises
     ------
@@ -35,4 +38,6 @@ def load_reranker(spec: str, *, threads: int = 0) -> Reranker | None:
         return None
     if spec == LATE:
         return LateInteractionReranker()
+    if spec == QUALITY:
+        return QualityReranker(BUNDLED_CROSS_ENCODER, threads=threads)
     return CrossEncoderReranker(spec, threads=threads)

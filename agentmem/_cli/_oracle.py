@@ -158,7 +158,7 @@ def models(
         str | None, typer.Option(help="Folder or hub id; the bundled embedder when not given.")
     ] = None,
     reranker: Annotated[
-        str | None, typer.Option(help="Folder or hub id of a cross-encoder.")
+        str | None, typer.Option(help="Folder or hub id; the bundled cross-encoder when not given.")
     ] = None,
     load: Annotated[
         bool, typer.Option("--load", help="Load them into the owner's schema as well.")
@@ -175,9 +175,10 @@ def models(
     from agentmem.models.database_graphs import build_cross_encoder, build_embedder
 
     out.mkdir(parents=True, exist_ok=True)
-    built = {"mem_embedder": build_embedder(embedder, out / "mem_embedder.onnx")}
-    if reranker is not None:
-        built["mem_reranker"] = build_cross_encoder(reranker, out / "mem_reranker.onnx")
+    built = {
+        "mem_embedder": build_embedder(embedder, out / "mem_embedder.onnx"),
+        "mem_reranker": build_cross_encoder(reranker, out / "mem_reranker.onnx"),
+    }
     for name, graph in built.items():
         (out / f"{name}.json").write_text(json.dumps(graph.metadata, indent=2), encoding="utf-8")
         domains = ", ".join(graph.domains)
@@ -186,6 +187,8 @@ def models(
         )
     least = asyncio.run(_least_cosine(embedder, out / "mem_embedder.onnx"))
     console.print(f"least cosine between graph and client: {least:.4f}")
+    order = asyncio.run(_same_order(reranker, out / "mem_reranker.onnx"))
+    console.print(f"least share of pairs that graph and client order alike: {order:.4f}")
     if not load:
         return
     target = read_target(_settings(url))
@@ -213,6 +216,20 @@ async def _least_cosine(embedder: str | None, graph: Path) -> float:
     client = load_embedder(embedder or DEFAULT)
     try:
         report = await verify_embedder(graph, client, _SAMPLES)
+    finally:
+        await client.close()
+    return report.least
+
+
+async def _same_order(reranker: str | None, graph: Path) -> float:
+    """Return for how many of all pairs of texts the graph's order is the client's, at the least."""
+    from agentmem.models._files import BUNDLED_CROSS_ENCODER
+    from agentmem.models.database_graphs import verify_cross_encoder
+    from agentmem.models.onnx_reranker import CrossEncoderReranker
+
+    client = CrossEncoderReranker(reranker or BUNDLED_CROSS_ENCODER)
+    try:
+        report = await verify_cross_encoder(graph, client, {text: _SAMPLES for text in _SAMPLES})
     finally:
         await client.close()
     return report.least

@@ -2,7 +2,8 @@
 
 The reranker scores query and chunk together. A late-interaction score is blended with the words
 that a candidate shares with the question and with what the pools found (`agentmem.models.blend`);
-the score of a cross-encoder orders the candidates alone.
+the score of a cross-encoder orders the candidates alone. A `RefiningReranker`
+then takes a closer look at the first ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import Candidate
 from agentmem.errors import ModelError
-from agentmem.models.base import RerankCandidate, Reranker
+from agentmem.models.base import RefiningReranker, RerankCandidate, Reranker
 from agentmem.models.blend import FULL_LENGTH, blend
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import by_time
@@ -36,6 +37,8 @@ class RerankStage:
     in_engine
         Name of the model with which the engine has reranked already; the stage puts the candidates
         in the order of its scores.
+    refine_seconds
+        What a `RefiningReranker` may take for its second look.
     """
 
     name = "rerank"
@@ -49,12 +52,14 @@ class RerankStage:
         limit: int,
         blended: bool = False,
         in_engine: str | None = None,
+        refine_seconds: float = 0.0,
     ) -> None:
         self.runs: Runs = "client" if in_engine is None else "engine"
         self._in_engine = in_engine
         self._reranker = reranker
         self._blended = blended
         self._limit = limit
+        self._refine_seconds = refine_seconds
 
     async def run(self, state: SearchState) -> None:
         """Set `state.ranked`. When the reranker fails, the order of stage 4 stands.
@@ -91,7 +96,27 @@ class RerankStage:
         for candidate, score, final in zip(head, scores, finals, strict=True):
             candidate.rerank, candidate.score = float(score), float(final)
         state.details["reranked"] = len(head)
-        return sorted(head, key=lambda c: (-c.score, c.id)), tail
+        head.sort(key=_best_first)
+        if isinstance(self._reranker, RefiningReranker):
+            await self._refine(self._reranker, head, state)
+        return head, tail
+
+    async def _refine(
+        self, reranker: RefiningReranker, head: list[Candidate], state: SearchState
+    ) -> None:
+        """Add what a second look gives to the scores of the first candidates, and sort again."""
+        query = need(state.plan, "plan").text
+        try:
+            gains = await reranker.refine(
+                query, _to_rerank(head, reranker.needs), self._refine_seconds
+            )
+        except ModelError as error:
+            state.degraded.append(f"the reranker {reranker.id!r} took no second look: {error}")
+            return
+        for candidate, gain in zip(head, gains, strict=False):
+            candidate.score += gain
+        head.sort(key=_best_first)
+        state.details["refined"] = len(gains)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the model and its limit."""
@@ -101,13 +126,17 @@ class RerankStage:
         }
 
 
+def _best_first(candidate: Candidate) -> tuple[float, str]:
+    return -candidate.score, candidate.id
+
+
 def _by_engine(fused: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
     """Return the candidates in the order of the engine's scores, and those without one."""
     scored = [candidate for candidate in fused if candidate.rerank is not None]
     for candidate in scored:
         candidate.score = need(candidate.rerank, "rerank")
     rest = [candidate for candidate in fused if candidate.rerank is None]
-    return sorted(scored, key=lambda c: (-c.score, c.id)), rest
+    return sorted(scored, key=_best_first), rest
 
 
 def _to_rerank(candidates: Sequence[Candidate], needs: frozenset[str]) -> list[RerankCandidate]:
@@ -119,6 +148,7 @@ def _to_rerank(candidates: Sequence[Candidate], needs: frozenset[str]) -> list[R
             text=searchable_text(row.title, row.text) if with_text else "",
             codes=row.codes,
             before=tuple(earlier.codes for earlier in row.before),
+            text_before=row.before[0].text if with_text and row.before else "",
         )
         for candidate, row in zip(candidates, rows, strict=True)
     ]

@@ -11,15 +11,16 @@ import torch
 import typer
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from agentmem.models.training._cross import CrossOptions, load_cross, train_cross
 from agentmem.models.training._encoder import TwoHeads, load_encoder, load_tokenizer
-from agentmem.models.training._export import between, export_embedder, shortened
+from agentmem.models.training._export import between, export_cross, export_embedder, shortened
 from agentmem.models.training._judge import judge_all, judges, means
 from agentmem.models.training._mining import mine, save
 from agentmem.models.training._records import FOREIGN, read, split
 from agentmem.models.training._run import Log
 from agentmem.models.training._train import Options, train
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Train the shipped embedder.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Train the shipped models.")
 
 Base = Annotated[Path, typer.Option(help="folder with the published fp32 weights")]
 Data = Annotated[Path, typer.Option(help="folder with the training sets, <source>.jsonl.gz")]
@@ -92,6 +93,36 @@ def export_command(
     weights = torch.load(run / "weights.pt").numpy()
     model = shortened(_load(base, run, state, share), dimensions)
     export_embedder(model, weights, load_tokenizer(base), out, name)
+
+
+@app.command("cross")
+def cross_command(
+    base: Base,
+    data: Data,
+    run: Run,
+    mined: Mined,
+    encoder: Annotated[Path, typer.Option(help="the embedder's step-N.pt, to start from")],
+    steps: int = CrossOptions.steps,
+    layers: int = CrossOptions.layers,
+    rate: float = CrossOptions.rate,
+    seed: Seed = CrossOptions.seed,
+) -> None:
+    """Train the cross-encoder: one score for a question with a text."""
+    options = CrossOptions(layers=layers, steps=steps, rate=rate, seed=seed)
+    train_cross(base, encoder, read(mined), read(data), run, options)
+
+
+@app.command("export-cross")
+def export_cross_command(
+    base: Base,
+    run: Run,
+    out: Out,
+    state: Annotated[str, typer.Option(help="step-N.pt")],
+    name: Annotated[str, typer.Option(help="name of the model")],
+    layers: int = CrossOptions.layers,
+) -> None:
+    """Write the cross-encoder with 8-bit weights."""
+    export_cross(load_cross(base, run / state, layers), load_tokenizer(base), out, name)
 
 
 def _load(base: Path, run: Path, state: str, share: float) -> TwoHeads:

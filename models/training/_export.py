@@ -1,11 +1,13 @@
 """Writes a trained model as a folder that the library reads: 8-bit graph, tokenizer, description.
 
-The graph takes `input_ids` and `attention_mask` (int64, batch x tokens) and gives
+The embedder's graph takes `input_ids` and `attention_mask` (int64, batch x tokens) and gives
 
 * `sentence_embedding`, float32, batch x 384: mean of the last hidden states under the mask,
   L2-normalised;
 * `token_vectors`, float32, batch x tokens x dimensions: last hidden states, L2-normalised,
   projected, L2-normalised again.
+
+The cross-encoder's takes `token_type_ids` too and gives `logits`, float32, batch x 1.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from tokenizers import Tokenizer
 
+from agentmem.models.training._cross import CrossEncoder
 from agentmem.models.training._encoder import DIMENSIONS, TwoHeads
 
 MAX_TOKENS = 512
@@ -60,6 +63,13 @@ def export_embedder(
     )
 
 
+def export_cross(model: CrossEncoder, tokenizer: Tokenizer, out: Path, name: str) -> None:
+    """Write the cross-encoder's folder, with what `export_embedder` writes but rarity weights."""
+    out.mkdir(parents=True, exist_ok=True)
+    _export(model, out, ["input_ids", "attention_mask", "token_type_ids"], ["logits"])
+    _describe(out, tokenizer, [], {"name": name})
+
+
 def between(base: TwoHeads, trained: TwoHeads, share: float) -> TwoHeads:
     """Set `base` to the point between both models, at `share` of the way, and return it.
 
@@ -83,7 +93,7 @@ def _export(
     fp32 = out / "fp32.onnx"
     example = tuple(torch.ones(2, 8, dtype=torch.int64) for _ in inputs)
     axes: dict[str, Any] = dict.fromkeys((*inputs, *outputs), _AXES)
-    axes["sentence_embedding"] = {0: "batch"}
+    axes |= {name: {0: "batch"} for name in outputs if name in ("sentence_embedding", "logits")}
     torch.onnx.export(
         model.eval(),
         example,

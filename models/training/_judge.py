@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from agentmem.models.training._encoder import TwoHeads, to_batch
 from agentmem.models.training._objective import max_sim
-from agentmem.models.training._records import FOREIGN, Record, split
+from agentmem.models.training._records import FOREIGN, Record, normal, split
 
 SETS = (
     "tweetqa",
@@ -46,6 +46,12 @@ class Judge:
     questions: list[str]
     passages: list[str]
     answers: list[set[int]]
+
+    def rivals(self, question: str) -> list[int]:
+        """Return the places of all passages, those that share most words with a question first."""
+        words = set(normal(question).split())
+        shared = [len(words & set(normal(text).split())) for text in self.passages]
+        return sorted(range(len(shared)), key=lambda place: -shared[place])
 
 
 def judges(sources: dict[str, list[Record]], seed: int) -> list[Judge]:

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from agentmem import CapabilityError, InvalidInputError, ModelError
 from agentmem.models import database_onnx, database_tokenizer
-from agentmem.models._files import BUNDLED
+from agentmem.models._files import BUNDLED, BUNDLED_CROSS_ENCODER
 from agentmem.models.base import RerankCandidate
 from agentmem.models.database_graphs import (
     BuiltGraph,
@@ -360,6 +360,17 @@ async def test_states_are_pooled_like_on_the_client(
     report = await verify_embedder(built.path, embedder, ["", "a heron", "heron " * 20])
     assert report.least > 1 - 1e-6
     await embedder.close()
+
+
+async def test_the_bundled_cross_encoder_is_one_that_the_database_takes(tmp_path: Path) -> None:
+    built = build_cross_encoder(None, tmp_path / "g.onnx")
+    assert built.opset == 17
+    assert built.domains == ("ai.onnx.contrib", "ai.onnx.ml")
+    reranker = CrossEncoderReranker(BUNDLED_CROSS_ENCODER)
+    pairs = {query: varied(40)[20:] for query in ("the heron at night", "a café in Zürich")}
+    report = await verify_cross_encoder(built.path, reranker, pairs)
+    assert report.least > 0.99
+    await reranker.close()
 
 
 @pytest.mark.parametrize("labels", [1, 2])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentmem import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
-from agentmem.models.blend import LEXICAL_SHARE, SIMILARITY_SHARE, blend
+from agentmem.models.blend import LEXICAL_SHARE, SIMILARITY_SHARE, WORDS_SHARE, blend
 from agentmem.models.late_interaction import LateInteractionReranker, best_matches
 from agentmem.models.token_codes import Decoded, decode, encode, rotate
 
@@ -170,12 +170,12 @@ def blended(
 
 def test_the_blend_of_short_and_of_long_texts() -> None:
     late, near = [0.5, 0.4], [0.2, 0.9]
-    legs = {"similarity": near, "words": [0.0, 8.0], "lexical": [3.0, 0.0]}
+    legs = {"similarity": near, "words": [0.0, 3.0], "lexical": [3.0, 0.0]}
     share = (10 / 200) ** 2
     assert blended(late, 10.0, legs) == pytest.approx(
         [
             0.5 + SIMILARITY_SHARE * share * 0.2 + LEXICAL_SHARE * share,
-            0.4 + SIMILARITY_SHARE * share * 0.9 + LEXICAL_SHARE * (1 - share),
+            0.4 + SIMILARITY_SHARE * share * 0.9 + WORDS_SHARE * 3.0 * (1 - share),
         ]
     )
     assert blended(late, 300.0, legs) == pytest.approx(
@@ -187,4 +187,4 @@ def test_the_blend_of_short_and_of_long_texts() -> None:
 
 def test_the_lexical_score_carries_what_the_model_does_not_know() -> None:
     found = blended([0.5, 0.4], 0.0, {"words": [2.0, 0.0], "lexical": [0.0, 8.0]}, unknown=0.6)
-    assert found == pytest.approx([0.5 + LEXICAL_SHARE, 0.4 + 0.6])
+    assert found == pytest.approx([0.5 + 2.0 * WORDS_SHARE, 0.4 + 0.6])

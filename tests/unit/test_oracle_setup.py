@@ -275,10 +275,13 @@ def test_models_are_built_and_loaded(standin: StandInStore, command: Any, tmp_pa
         result = command("models", "--out", str(tmp_path), "--load", "--url", URL)
         assert result.exit_code == 0, result.output
     assert "least cosine between graph and client: 1.0000" in result.output
-    metadata = json.loads((tmp_path / "mem_embedder.json").read_text())
-    assert metadata["function"] == "embedding"
-    graph = (tmp_path / "mem_embedder.onnx").read_bytes()
-    assert standin.server.loaded == {"MEM_EMBEDDER": (graph, metadata)}
+    assert "that graph and client order alike: 1.0000" in result.output
+    for name, function in (("mem_embedder", "embedding"), ("mem_reranker", "regression")):
+        metadata = json.loads((tmp_path / f"{name}.json").read_text())
+        assert metadata["function"] == function
+        graph = (tmp_path / f"{name}.onnx").read_bytes()
+        assert standin.server.loaded[name.upper()] == (graph, metadata)
+    assert len(standin.server.loaded) == 2
 
 
 async def test_a_second_run_of_a_step_does_no_harm(ready: StandInStore) -> None:

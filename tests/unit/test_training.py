@@ -202,3 +202,30 @@ async def test_a_run_goes_on_where_it_stopped_and_its_model_embeds(
     assert float(encoding.vectors[0] @ sentence[0].numpy()) > 0.98
     assert encoding.tokens[0].vectors.shape == (ids.shape[1] - 2, 64) == tokens[0, 1:-1].shape
     await embedder.close()
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter, as above
+async def test_a_cross_encoder_is_trained_and_ranks(base: Path, tmp_path: Path) -> None:
+    import torch
+
+    from agentmem.models.base import RerankCandidate
+    from agentmem.models.onnx_reranker import CrossEncoderReranker
+    from agentmem.models.training._cross import CrossOptions, load_cross, pair_batch, train_cross
+    from agentmem.models.training._encoder import TwoHeads, load_encoder, load_tokenizer
+    from agentmem.models.training._export import export_cross
+
+    start = tmp_path / "step-4.pt"
+    torch.save(torch.ones(load_tokenizer(base).get_vocab_size()), tmp_path / "weights.pt")
+    torch.save(TwoHeads(load_encoder(base), torch.zeros(384, 64)).state_dict(), start)
+    sources = sets("tweetqa", size=60)
+    options = CrossOptions(layers=1, steps=4, size=4, save_every=2, judge_every=4)
+    train_cross(base, start, sources, sources, tmp_path / "run", options)
+    model, tokenizer = load_cross(base, tmp_path / "run" / "step-4.pt", 1), load_tokenizer(base)
+    export_cross(model, tokenizer, tmp_path / "model", "tiny-cross")
+    reranker = CrossEncoderReranker(tmp_path / "model")
+    rows = [RerankCandidate(str(n), text, None) for n, text in enumerate(BIRDS)]
+    scores = await reranker.rerank("heron", None, rows)
+    with torch.no_grad():
+        logits = model(*pair_batch(tokenizer, [("heron", text) for text in BIRDS], 64))[:, 0]
+    assert scores == pytest.approx(logits.tolist(), abs=0.1)
+    await reranker.close()
