@@ -9,7 +9,7 @@ starts from published weights and reads only training sets:
     train         sentence vectors and token vectors from one pass
     shares        judges points between the published and the trained weights
     export        the ONNX graph with 8-bit weights, tokenizer, rarity weights, description
-    cross         the cross-encoder, from the first layers of the trained embedder
+    cross         the cross-encoder, from every other layer of the trained embedder
     export-cross  its graph with 8-bit weights, tokenizer, description
 
 A run of `train` or `cross` that was stopped goes on where it stopped.
