@@ -1,8 +1,9 @@
 """Finds which terms of a question many texts hold, without cutting all of them into terms.
 
-A text that is not ASCII is cut. All others are searched as one string for the beginnings of the
-terms, and only a word that begins like a term is stemmed: English stemming changes the last letter
-of what is left at most, as in `happi`, or the last two, as in `die` for `dying`.
+A text with letters beyond ASCII is cut. All others, their signs beyond ASCII left out, are searched
+as one string for the beginnings of the terms, and only a word that begins like a term is stemmed:
+English stemming changes the last letter of what is left at most, as in `happi`, or the last two, as
+in `die` for `dying`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _SIGNS = re.compile(
 def held_terms(texts: Collection[str], terms: Collection[str]) -> dict[str, set[str]]:
     """Return which of `terms` each text holds, as `analyze` would find them.
 
-    In ASCII texts two kinds have rules of their own: a term with other signs than letters and
-    digits, such as ``c++``, is found as it is written; a code's parts and spellings only where they
-    are words by themselves.
+    In texts that are not cut two kinds have rules of their own: a term with other signs than
+    letters and digits, such as ``c++``, is found as it is written; a code's parts and spellings
+    only where they are words by themselves.
 
     Parameters
     ----------

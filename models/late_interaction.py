@@ -22,7 +22,7 @@ import numpy as np
 
 from agentmem.errors import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
-from agentmem.models.token_codes import Decoded, decode, rotate
+from agentmem.models.token_codes import BLOCK, Decoded, decode, rotate
 
 # Work beyond this many multiplications goes to a thread: about a millisecond of the event loop.
 _INLINE_WORK = 12_000_000
@@ -61,7 +61,7 @@ class LateInteractionReranker:
             raise ModelError("some chunks were stored without token codes")
         tokens = encoding.tokens[0]
         before = [candidate.before for candidate in candidates]
-        work = sum(map(len, (*present, *chain.from_iterable(before)))) * 2 * len(tokens.ids)
+        work = sum(map(len, (*present, *chain.from_iterable(before)))) * BLOCK * len(tokens.ids)
         if work <= _INLINE_WORK:
             return _score(tokens, present, before)
         return await asyncio.to_thread(_score, tokens, present, before)

@@ -32,8 +32,10 @@ from agentmem.models.base import Floats
 
 _VERSION = 2
 _HEADER = 2
-_BLOCK = 4
-_MOST = 255 * _BLOCK
+BLOCK = 4
+"""Dimensions that a byte of a code stands for."""
+
+_MOST = 255 * BLOCK
 _TINY = 1e-9
 # Steps for a coordinate of root mean square 1: of all scales the one with the least mean square
 # error for normally distributed coordinates, which a rotation makes of most vectors.
@@ -48,7 +50,7 @@ _ALONE = 262_144
 _POINTS = np.array(
     [
         point
-        for point in product((-5, -3, -1, 1, 3, 5), repeat=_BLOCK)
+        for point in product((-5, -3, -1, 1, 3, 5), repeat=BLOCK)
         if sum(point) % 4 == 0 and sum(x * x for x in point) <= 36
     ],
     dtype=np.float32,
@@ -118,20 +120,20 @@ def encode(vectors: Floats) -> bytes:
         The dimensions do not fit the format.
     """
     dimensions = vectors.shape[1]
-    if dimensions % _BLOCK or not 0 < dimensions <= _MOST:
+    if dimensions % BLOCK or not 0 < dimensions <= _MOST:
         raise ModelError(
             f"token vectors of {dimensions} dimensions cannot be stored; it must be a multiple of "
-            f"{_BLOCK}, at most {_MOST}"
+            f"{BLOCK}, at most {_MOST}"
         )
     turned = rotate(vectors)
     sizes = np.sqrt(np.mean(turned * turned, axis=1, keepdims=True))
-    blocks = (turned * (_SCALE / np.maximum(sizes, _TINY))).reshape(-1, _BLOCK)
+    blocks = (turned * (_SCALE / np.maximum(sizes, _TINY))).reshape(-1, BLOCK)
     numbers = np.empty(len(blocks), dtype=np.uint8)
     for start in range(0, len(blocks), _COMPARED):
         part = slice(start, start + _COMPARED)
         # The square of the distance, less the block's own square, with its sign turned.
         numbers[part] = (blocks[part] @ _TOWARDS - _SQUARES).argmax(axis=1)
-    return bytes((_VERSION, dimensions // _BLOCK)) + numbers.tobytes()
+    return bytes((_VERSION, dimensions // BLOCK)) + numbers.tobytes()
 
 
 def decode(codes: Sequence[bytes]) -> Decoded:
@@ -148,7 +150,7 @@ def decode(codes: Sequence[bytes]) -> Decoded:
     width = _width(codes)
     lengths = np.array([(len(code) - _HEADER) // width for code in codes], dtype=np.int64)
     numbers = np.frombuffer(b"".join(code[_HEADER:] for code in codes), dtype=np.uint8)
-    steps = _POINTS_WHOLE.take(numbers).view(np.float32).reshape(-1, width * _BLOCK)
+    steps = _POINTS_WHOLE.take(numbers).view(np.float32).reshape(-1, width * BLOCK)
     squares = np.einsum("td,td->t", steps, steps)
     return Decoded(steps, 1 / (_KEPT * np.sqrt(squares)), lengths)
 

@@ -172,7 +172,7 @@ def decode_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_metadata(text: str) -> dict[str, Any]:
     """Return metadata from the JSON text that it is stored as."""
-    stored: dict[str, Any] = from_json(text)  # in a fifth of the time of json.loads
+    stored: dict[str, Any] = from_json(text)  # a search reads a hundred: faster than json.loads
     return decode_metadata(stored) if DATETIME in text else stored
 
 

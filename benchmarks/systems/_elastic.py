@@ -11,8 +11,6 @@ from elasticsearch.helpers import bulk
 
 from agentmem import Document
 
-_POOL = 100
-
 
 class ElasticWords:
     """An index of its own on a server, which is deleted in the end.
@@ -21,10 +19,13 @@ class ElasticWords:
     ----------
     client
         Connected to the server; closed in the end.
+    pool
+        Most keys that `find` returns.
     """
 
-    def __init__(self, client: Elasticsearch) -> None:
+    def __init__(self, client: Elasticsearch, pool: int) -> None:
         self._client = client
+        self._pool = pool
         self._index = f"agentmem-benchmark-{os.getpid()}"
         text = {"type": "text", "analyzer": "english"}
         properties = {"content": text, "collection": {"type": "keyword"}}
@@ -52,7 +53,7 @@ class ElasticWords:
         if keys is not None:
             scope.append({"ids": {"values": list(keys)}})
         query = {"bool": {"must": {"match": {"content": text}}, "filter": scope}}
-        found = self._client.search(index=self._index, query=query, size=_POOL, source=False)
+        found = self._client.search(index=self._index, query=query, size=self._pool, source=False)
         return [hit["_id"] for hit in found["hits"]["hits"]]
 
     def remove(self, key: str) -> None:

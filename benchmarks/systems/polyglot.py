@@ -240,7 +240,7 @@ class _PostgresWords:
 def _words(server: Any, scope: psycopg.Connection[Any]) -> Words:
     url = os.environ.get("AGENTMEM_ELASTICSEARCH_URL")
     if url:
-        return ElasticWords(Elasticsearch(url))
+        return ElasticWords(Elasticsearch(url), _POOL)
     known = scope.execute("SELECT 1 FROM pg_database WHERE datname = 'words'").fetchone()
     if known is None:
         scope.execute("CREATE DATABASE words")

@@ -94,7 +94,7 @@ class Server(BaseNode):
 
 @pytest.fixture
 def words() -> ElasticWords:
-    return ElasticWords(Elasticsearch("http://search.example:9200", node_class=Server))
+    return ElasticWords(Elasticsearch("http://search.example:9200", node_class=Server), pool=100)
 
 
 def test_documents_come_and_go(words: ElasticWords) -> None:
