@@ -172,7 +172,8 @@ def _pipeline(
     reranker: Reranker | None,
     telemetry: Telemetry,
 ) -> Pipeline:
-    late = reranker is not None and "codes" in reranker.needs
+    needs = frozenset() if reranker is None else reranker.needs
+    late = not needs.isdisjoint({"codes", "late"})
     if late and embedder.token_dimensions is None:
         raise ConfigurationError(
             f"the embedder {embedder.id!r} gives no token vectors, which late interaction needs; "
@@ -195,7 +196,8 @@ def _pipeline(
             pool=settings.pool,
             fusion_k=settings.fusion_k,
             fused=None if "fuse" in replaced else fused,
-            want_codes=late,
+            want_codes="codes" in needs,
+            want_late="late" in needs,
             embedded_by_engine=in_database(chosen.embedder) is not None,
         ),
         FuseStage(k=settings.fusion_k, limit=fused),

@@ -253,8 +253,9 @@ class Scores:
     ----------
     similarity
         Cosine similarity of query and chunk, 1 for the same text.
-    vector_rank, lexical_rank
-        Place in each candidate pool, or None when the chunk was not in it.
+    vector_rank, lexical_rank, late_rank
+        Place in each candidate pool, or None when the chunk was not in it. The third, by late
+        interaction, is taken from small scopes in a folder.
     lexical_score
         The engine's own relevance score (BM25 or Oracle Text); only its order has a meaning.
     fusion
@@ -272,6 +273,7 @@ class Scores:
     fusion: float
     rerank: float | None
     timing: float = 0.0
+    late_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

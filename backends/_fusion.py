@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion of the two pools.
+"""Reciprocal rank fusion of the pools.
 
     score(chunk) = sum over the pools that hold it of 1 / (k + rank)
 
@@ -26,7 +26,9 @@ def fusion_score(ranks: Sequence[int | None], k: int) -> float:
 def fuse(candidates: Sequence[Candidate], *, k: int, limit: int | None) -> list[Candidate]:
     """Set the fusion score of each candidate and return the best, ties in order of id."""
     for candidate in candidates:
-        candidate.fusion = fusion_score((candidate.vector_rank, candidate.lexical_rank), k)
+        candidate.fusion = fusion_score(
+            (candidate.vector_rank, candidate.lexical_rank, candidate.late_rank), k
+        )
         candidate.score = candidate.fusion
     ordered = sorted(candidates, key=attrgetter("id"))
     ordered.sort(key=attrgetter("fusion"), reverse=True)  # a stable sort keeps the order of ids

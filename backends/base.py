@@ -28,6 +28,7 @@ from agentmem._filters import Filter
 from agentmem._types import Scan, WriteStatus
 from agentmem.backends._expiry import NewExpiry
 from agentmem.errors import CapabilityError
+from agentmem.models.base import TokenVectors
 
 Micros: TypeAlias = int
 Vector: TypeAlias = NDArray[np.float32]
@@ -99,7 +100,11 @@ class CandidateRequest:
         Constant of reciprocal rank fusion and number of fused rows wanted. An engine that fuses
         may return just these; None for `limit` asks for the whole union of the pools.
     want_codes
-        Whether the rows shall carry token codes, their own and those of what stands before.
+        Whether the rows shall carry token codes, their own and those of what stands around them.
+    tokens
+        Token vectors of the query, when a late-interaction score is wanted: of each candidate as
+        `Candidate.late`, where the engine computes it, and else token codes to compute it from.
+        With them an engine may add a third pool, the best of the scope by late interaction.
     """
 
     text: str
@@ -108,23 +113,8 @@ class CandidateRequest:
     pool: int
     fusion_k: int
     limit: int | None
-    want_codes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """A chunk that stands before another one.
-
-    Attributes
-    ----------
-    codes
-        Its token codes.
-    text
-        Its searchable text (`agentmem.backends._rules`).
-    """
-
-    codes: bytes
-    text: str
+    want_codes: bool = False
+    tokens: TokenVectors | None = None
 
 
 # Neither frozen nor keyword-only: a search makes a hundred, each in a fraction of the time.
@@ -135,10 +125,13 @@ class ChunkRow:
     Attributes
     ----------
     codes
-        Token codes, when they were asked for.
-    before
-        With them, the chunks that stand before it, the nearest first: see
+        Token codes, when they were asked for and the engine has not computed `Candidate.late`.
+    codes_before, codes_after
+        With them, those of the chunks that stand before it and behind it, the nearest first: see
         `agentmem.backends._context`.
+    texts_before
+        Searchable texts (`agentmem.backends._rules`) of the chunks that stand before it, the
+        nearest first.
     """
 
     document_id: str
@@ -158,7 +151,9 @@ class ChunkRow:
     valid_from: Micros | None
     valid_until: Micros | None
     codes: bytes | None = None
-    before: tuple[Earlier, ...] = ()
+    codes_before: tuple[bytes, ...] = ()
+    codes_after: tuple[bytes, ...] = ()
+    texts_before: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,9 +166,12 @@ class Candidate:
         Chunk id, ``<document id>:<version>:<chunk index>``; breaks ties everywhere.
     similarity
         Cosine similarity to the query, set for every candidate when the query has a vector.
-    vector_rank, lexical_rank
+    vector_rank, lexical_rank, late_rank
         Place in each pool from 1 on (ROW_NUMBER by similarity rounded to 6 digits and id;
-        DENSE_RANK by lexical score), None when not in the pool.
+        DENSE_RANK by lexical score; by late-interaction score and id), None when not in the pool.
+    late
+        Late-interaction score of the chunk with what stands around it, when the engine was asked
+        and computes it.
     timing
         What the time that the question speaks of has added to `score`.
     row
@@ -187,6 +185,8 @@ class Candidate:
     vector_rank: int | None = None
     lexical_rank: int | None = None
     lexical_score: float | None = None
+    late_rank: int | None = None
+    late: float | None = None
     fusion: float = 0.0
     rerank: float | None = None
     timing: float = 0.0
@@ -202,8 +202,8 @@ class Candidates:
     Attributes
     ----------
     items
-        The union of both pools (or the fused best of it), in no particular order.
-    vector_pool, lexical_pool
+        The union of the pools (or the fused best of it), in no particular order.
+    vector_pool, lexical_pool, late_pool
         How many rows each pool held.
     degraded
         Sentences about what did not work as configured.
@@ -214,6 +214,7 @@ class Candidates:
     items: list[Candidate]
     vector_pool: int
     lexical_pool: int
+    late_pool: int = 0
     degraded: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 

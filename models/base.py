@@ -109,11 +109,14 @@ class RerankCandidate:
     text
         The chunk with its document's title; empty unless the reranker needs ``"text"``.
     codes
-        Token codes stored with the chunk, when the reranker needs ``"codes"``.
-    before
-        Then also those of the chunks that stand before it, the nearest first.
+        Token codes stored with the chunk, when the reranker needs ``"codes"``, or needs ``"late"``
+        and the engine computes no late-interaction scores.
+    before, after
+        Then also those of the chunks that stand before it and behind it, the nearest first.
     text_before
-        Text of the nearest of those; empty where none stands there, or text is not needed.
+        Text of the nearest before it; empty where none stands there, or text is not needed.
+    late
+        Late-interaction score, computed by the engine, when the reranker needs ``"late"``.
     """
 
     id: str
@@ -121,6 +124,8 @@ class RerankCandidate:
     codes: bytes | None
     before: tuple[bytes, ...] = ()
     text_before: str = ""
+    after: tuple[bytes, ...] = ()
+    late: float | None = None
 
 
 @runtime_checkable
@@ -132,7 +137,8 @@ class Reranker(Protocol):
     id
         Name of the model.
     needs
-        What it reads of a candidate: ``"codes"``, ``"text"`` or both.
+        What it reads of a candidate: ``"codes"``, ``"text"``, and ``"late"`` for the score of
+        late interaction or what it is computed from.
     """
 
     @property

@@ -8,8 +8,12 @@ Contextualized Late Interaction over BERT", SIGIR 2020; w(i) is the rarity of th
 names and codes count for more than "the". The token vectors come with the embedding, so no second
 model runs.
 
-A chunk that has others before it is scored in that company too: the score of the pipeline is the
-mean of score(q, c) and score(q, c and those before it taken as one text).
+A chunk that has others around it is scored in their company too. With G(c, o) for what the chunks
+o add, score(q, c and o taken as one text) - score(q, c), the score of the pipeline is
+
+    score(q, c) + 0.5 G(c, those before it) + 0.3 G(c, those behind it)
+
+The figures behind both numbers are in docs/decisions/context.md.
 """
 
 from __future__ import annotations
@@ -19,29 +23,28 @@ from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
 from agentmem.models.base import Encoding, Floats, RerankCandidate, TokenVectors
-from agentmem.models.token_codes import BLOCK, Decoded, decode, rotate
+from agentmem.models.token_codes import BLOCK, Decoded, decode, products, to_bytes
 
-# Work beyond this many multiplications goes to a thread: about a millisecond of the event loop.
+BEFORE = 0.5
+BEHIND = 0.3
+# Work beyond this many multiplications goes to a thread: about half a millisecond.
 _INLINE_WORK = 12_000_000
-# OpenBLAS computes a product of up to 262,144 multiplications in the calling thread. A larger one
-# is shared among threads that wait for each other: when another process has a core, a product of
-# half a millisecond takes the 8 or 16 milliseconds of a turn of the scheduler. Products of this
-# size need no packing, half of the work of larger ones for a question of a dozen tokens.
-_TILE = 65_536
-_TILE_QUERY = 32
+
+Places = NDArray[np.int64]
 
 
 class LateInteractionReranker:
-    """Scores candidates from the token codes stored with them.
+    """Takes the scores that the engine computed, or computes them from token codes.
 
     The rarity of a query's tokens comes with its encoding; without it all tokens count the same.
     """
 
     id = "late-interaction"
-    needs = frozenset({"codes"})
+    needs = frozenset({"late"})
 
     async def rerank(
         self, query: str, encoding: Encoding | None, candidates: Sequence[RerankCandidate]
@@ -51,52 +54,99 @@ class LateInteractionReranker:
         Raises
         ------
         ModelError
-            The query has no token vectors, or a candidate has no codes.
+            The query has no token vectors, or a candidate has neither a score nor codes.
         """
+        known = [candidate.late for candidate in candidates]
+        scores = [score for score in known if score is not None]
+        if len(scores) == len(known):
+            return scores
         if encoding is None or encoding.tokens is None:
             raise ModelError("the embedder gives no token vectors for the query")
+        tokens = encoding.tokens[0]
         codes = [candidate.codes for candidate in candidates]
         present = [code for code in codes if code is not None]
         if len(present) < len(codes):
             raise ModelError("some chunks were stored without token codes")
-        tokens = encoding.tokens[0]
         before = [candidate.before for candidate in candidates]
-        work = sum(map(len, (*present, *chain.from_iterable(before)))) * BLOCK * len(tokens.ids)
-        if work <= _INLINE_WORK:
-            return _score(tokens, present, before)
-        return await asyncio.to_thread(_score, tokens, present, before)
+        after = [candidate.after for candidate in candidates]
+        size = sum(map(len, chain(present, *before, *after)))
+        if size * BLOCK * len(tokens.ids) <= _INLINE_WORK:
+            return _from_codes(tokens, present, before, after)
+        return await asyncio.to_thread(_from_codes, tokens, present, before, after)
 
     async def close(self) -> None:
         """Do nothing: the reranker holds no resource."""
 
 
-def _score(
-    query: TokenVectors, codes: Sequence[bytes], before: Sequence[Sequence[bytes]]
+def _from_codes(
+    query: TokenVectors,
+    codes: Sequence[bytes],
+    before: Sequence[Sequence[bytes]],
+    after: Sequence[Sequence[bytes]],
 ) -> list[float]:
-    """Return the mean of the scores of each chunk alone and with those before it."""
-    weights = query.weights
-    if weights is None:
-        weights = np.ones(len(query.ids), dtype=np.float32)
-    total = float(weights.sum())
-    if not codes or total <= 0.0:
-        return [0.0] * len(codes)
+    if not codes:
+        return []
     # Neighbours in a conversation are candidates together: each is looked at once.
-    places = {code: place for place, code in enumerate(dict.fromkeys(chain(codes, *before)))}
+    places = {
+        code: place for place, code in enumerate(dict.fromkeys(chain(codes, *before, *after)))
+    }
     best = best_matches(query.vectors, decode(list(places)))
-    alone = best[[places[code] for code in codes]]
-    # A chunk with fewer before it than others stands before itself.
-    most = max(map(len, before))
-    company = [
-        [places[c] for c in (*earlier, *[code] * (most - len(earlier)))]
-        for code, earlier in zip(codes, before, strict=True)
-    ]
-    together = np.maximum(alone, best[company].max(axis=1)) if most else alone
-    scores: list[float] = ((alone + together) @ weights / (2.0 * total)).tolist()
+    own = np.array([places[code] for code in codes], dtype=np.int64)
+    scores: list[float] = in_company(
+        best, query, own, _company(own, before, places), _company(own, after, places)
+    ).tolist()
+    return scores
+
+
+def _company(own: Places, others: Sequence[Sequence[bytes]], places: dict[bytes, int]) -> Places:
+    """Return where the others of each chunk are; one with fewer of them stands beside itself."""
+    company = np.repeat(own[:, None], max(map(len, others)), axis=1)
+    for row, of_one in zip(company, others, strict=True):
+        row[: len(of_one)] = [places[code] for code in of_one]
+    return company
+
+
+def in_company(
+    best: Floats, query: TokenVectors, own: Places, before: Places, behind: Places
+) -> NDArray[np.float64]:
+    """Return the score of each chunk together with what stands around it.
+
+    Parameters
+    ----------
+    best
+        What `best_matches` found for some chunks.
+    query
+        Token vectors of the query.
+    own
+        Which of these are scored, int64 of shape (scored,).
+    before, behind
+        Which stand before and behind each, int64 of shape (scored, most of them); a chunk with
+        fewer stands beside itself.
+
+    Returns
+    -------
+    NDArray[np.float64]
+        float64 of shape (scored,), about 0 to 1.
+    """
+    weights = np.ones(len(query.ids)) if query.weights is None else query.weights.astype(np.float64)
+    total = float(weights.sum())
+    if total <= 0.0:
+        return np.zeros(len(own))
+    alone = best[own]
+    scores = alone.astype(np.float64) @ weights
+    for share, others in ((BEFORE, before), (BEHIND, behind)):
+        if others.shape[1]:
+            together = np.maximum(best[others].max(axis=1) - alone, 0.0)
+            scores += share * (together.astype(np.float64) @ weights)
+    scores /= total
     return scores
 
 
 def best_matches(query: Floats, chunks: Decoded) -> Floats:
     """Return how well the best token of each chunk matches each token of a query.
+
+    The query's vectors are compared with one byte a dimension, which changes a similarity by less
+    than 0.005.
 
     Parameters
     ----------
@@ -114,23 +164,10 @@ def best_matches(query: Floats, chunks: Decoded) -> Floats:
     filled = np.flatnonzero(chunks.lengths)
     if not len(filled) or not len(query):
         return best
-    similarity = _products(chunks.steps, rotate(query))
+    steps, sizes = to_bytes(query)
+    similarity = products(chunks.steps, steps).astype(np.float32)
     similarity *= chunks.scales[:, None]
     starts = np.concatenate([[0], np.cumsum(chunks.lengths[filled])[:-1]])
     best[filled] = np.maximum.reduceat(similarity, starts, axis=0)
+    best *= sizes
     return best
-
-
-def _products(tokens: Floats, query: Floats) -> Floats:
-    """Return `tokens @ query.T`, computed in the calling thread alone."""
-    count, dimensions = tokens.shape
-    products = np.empty((count, len(query)), dtype=np.float32)
-    height = max(1, _TILE // (dimensions * min(len(query), _TILE_QUERY)))
-    whole = count - count % height
-    tiles = tokens[:whole].reshape(-1, height, dimensions)
-    for start in range(0, len(query), _TILE_QUERY):
-        part = slice(start, start + _TILE_QUERY)
-        turned = query[part].T
-        products[:whole, part] = np.matmul(tiles, turned).reshape(whole, turned.shape[1])
-        products[whole:, part] = tokens[whole:] @ turned
-    return products

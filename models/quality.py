@@ -43,7 +43,7 @@ class QualityReranker:
         Threads of the cross-encoder; 0 chooses by the machine.
     """
 
-    needs = frozenset({"codes", "text"})
+    needs = frozenset({"late", "text"})
 
     def __init__(self, spec: str | Path, *, threads: int = 0) -> None:
         self._late = LateInteractionReranker()

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
+import numkong
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,8 +60,24 @@ _SQUARES = (_POINTS * _POINTS).sum(axis=1)
 _TOWARDS = np.ascontiguousarray(2 * _POINTS.T)
 # Blocks that are compared with all points at a time.
 _COMPARED = _ALONE // _POINTS.size
-# A point seen as one complex number is fetched in one piece, which is several times faster.
-_POINTS_WHOLE = _POINTS.view(np.complex128).ravel()
+_LEAST, _GREATEST = -127, 127
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What two bytes of a code stand for at once, seen as one number: fetched in one piece."""
+
+    pairs: NDArray[np.uint64]
+    squares: NDArray[np.int8]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> _Tables:
+    points = _POINTS.astype(np.int8)
+    pairs = np.empty((256, 256, 2, BLOCK), dtype=np.int8)
+    # The first byte of a pair is the low one of the 16-bit number, on the machines that there are.
+    pairs[:, :, 0], pairs[:, :, 1] = points[None, :], points[:, None]
+    return _Tables(pairs.reshape(-1, 2 * BLOCK).view(np.uint64).ravel(), _SQUARES.astype(np.int8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ class Decoded:
     Attributes
     ----------
     steps
-        float32 of shape (all tokens, dimensions), rotated and not normalised.
+        int8 of shape (all tokens, dimensions), rotated and not normalised.
     scales
         float32 of shape (all tokens,): times a row's product with a rotated unit vector, these
         estimate the cosine of the two without bias.
@@ -78,7 +95,7 @@ class Decoded:
         int64 of shape (texts,): tokens of each text.
     """
 
-    steps: Floats
+    steps: NDArray[np.int8]
     scales: Floats
     lengths: NDArray[np.int64]
 
@@ -92,6 +109,31 @@ def rotate(vectors: Floats) -> Floats:
         part = slice(start, start + height)
         turned[part] = vectors[part] @ rotation
     return turned
+
+
+def to_bytes(vectors: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Return vectors as they are compared with `Decoded.steps`, one byte a dimension.
+
+    Returns
+    -------
+    tuple
+        Steps, int8 of the shape of `vectors`, and the size of a step, float32 of shape (vectors,).
+    """
+    turned = rotate(vectors)
+    sizes = np.maximum(np.abs(turned).max(axis=1), _TINY) / np.float32(_GREATEST)
+    steps = np.rint(turned / sizes[:, None]).clip(_LEAST, _GREATEST).astype(np.int8)
+    return steps, sizes.astype(np.float32)
+
+
+def products(steps: NDArray[np.int8], others: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Return `steps @ others.T` without rounding, computed in the calling thread alone.
+
+    Parameters
+    ----------
+    steps, others
+        int8 of shape (rows, dimensions); many and few.
+    """
+    return np.asarray(numkong.dots_packed(steps, numkong.dots_pack(others)))
 
 
 @lru_cache(maxsize=8)
@@ -133,7 +175,12 @@ def encode(vectors: Floats) -> bytes:
         part = slice(start, start + _COMPARED)
         # The square of the distance, less the block's own square, with its sign turned.
         numbers[part] = (blocks[part] @ _TOWARDS - _SQUARES).argmax(axis=1)
-    return bytes((_VERSION, dimensions // BLOCK)) + numbers.tobytes()
+    return header(dimensions) + numbers.tobytes()
+
+
+def header(dimensions: int) -> bytes:
+    """Return what every code of token vectors with so many dimensions begins with."""
+    return bytes((_VERSION, dimensions // BLOCK))
 
 
 def decode(codes: Sequence[bytes]) -> Decoded:
@@ -145,14 +192,27 @@ def decode(codes: Sequence[bytes]) -> Decoded:
         A code is damaged, or the codes differ in dimensions.
     """
     if not codes:
-        none = np.zeros(0, dtype=np.float32)
-        return Decoded(none.reshape(0, 0), none, np.zeros(0, dtype=np.int64))
+        return Decoded(
+            np.zeros((0, 0), dtype=np.int8),
+            np.zeros(0, dtype=np.float32),
+            np.zeros(0, dtype=np.int64),
+        )
     width = _width(codes)
     lengths = np.array([(len(code) - _HEADER) // width for code in codes], dtype=np.int64)
-    numbers = np.frombuffer(b"".join(code[_HEADER:] for code in codes), dtype=np.uint8)
-    steps = _POINTS_WHOLE.take(numbers).view(np.float32).reshape(-1, width * BLOCK)
-    squares = np.einsum("td,td->t", steps, steps)
-    return Decoded(steps, 1 / (_KEPT * np.sqrt(squares)), lengths)
+    joined = b"".join(code[_HEADER:] for code in codes)
+    return Decoded(*_steps(joined, width), lengths)
+
+
+def _steps(joined: bytes, width: int) -> tuple[NDArray[np.int8], Floats]:
+    """Return `Decoded.steps` and `Decoded.scales` of tokens that have `width` bytes each."""
+    tables = _tables()
+    even = joined + bytes(len(joined) % 2)
+    steps = tables.pairs.take(np.frombuffer(even, dtype=np.uint16)).view(np.int8)
+    squares = tables.squares.take(np.frombuffer(joined, dtype=np.uint8)).reshape(-1, width)
+    sums = products(squares, np.ones((1, width), dtype=np.int8))[:, 0].astype(np.float32)
+    whole = steps[: len(joined) * BLOCK].reshape(-1, width * BLOCK)
+    scales: Floats = (1 / (_KEPT * np.sqrt(sums))).astype(np.float32)
+    return whole, scales
 
 
 def is_current(code: bytes) -> bool:

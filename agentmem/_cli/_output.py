@@ -74,12 +74,13 @@ def print_stages(result: SearchResult) -> None:
         )
     console.print(table)
     fates = Table(title="candidates")
-    for name in ("vector", "words", "rerank", "kept", "why", "text"):
+    for name in ("vector", "words", "late", "rerank", "kept", "why", "text"):
         fates.add_column(name)
     for entry in result.trace.explanations or ():
         fates.add_row(
             _count(entry.scores.vector_rank),
             _count(entry.scores.lexical_rank),
+            _count(entry.scores.late_rank),
             "" if entry.scores.rerank is None else f"{entry.scores.rerank:.3f}",
             "yes" if entry.kept else "no",
             escape(entry.reason),

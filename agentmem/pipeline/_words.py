@@ -31,10 +31,7 @@ def shared_words(rows: Sequence[ChunkRow], terms: Collection[str]) -> NDArray[np
         Terms of the question (`agentmem._terms.query_terms`), each once.
     """
     own = [searchable_text(row.title, row.text) for row in rows]
-    companies = [
-        [text, *(earlier.text for earlier in row.before)]
-        for text, row in zip(own, rows, strict=True)
-    ]
+    companies = [[text, *row.texts_before] for text, row in zip(own, rows, strict=True)]
     held = held_terms({text for company in companies for text in company}, terms)
     counts = dict.fromkeys(terms, 0)
     shared = [frozenset().union(*(held[text] for text in company)) for company in companies]

@@ -276,6 +276,7 @@ def _scores(candidate: Candidate) -> Scores:
         fusion=candidate.fusion,
         rerank=candidate.rerank,
         timing=candidate.timing,
+        late_rank=candidate.late_rank,
     )
 
 

@@ -1,4 +1,7 @@
-"""Stage 3: the nearest chunks by meaning and the best by words, each from its own pool."""
+"""Stage 3: the nearest chunks by meaning and the best by words, each from its own pool.
+
+A small scope gives a third pool, the best by late interaction, where the engine computes that.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import Any
 from agentmem._types import TimeWindow
 from agentmem.backends.base import Backend, CandidateRequest, Candidates, Scope
 from agentmem.errors import ModelError
-from agentmem.models.base import Embedder
+from agentmem.models.base import Embedder, Encoding, TokenVectors
 from agentmem.models.vector_codes import rounded
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import begins_of
 
 
 class CandidatesStage:
-    """Embeds the query and asks the engine for both pools.
+    """Embeds the query and asks the engine for the pools.
 
     Parameters
     ----------
@@ -27,8 +30,8 @@ class CandidatesStage:
     fusion_k, fused
         What stage 4 will use; an engine that fuses by itself needs to know. `fused` None asks the
         engine for everything, for a stage 4 of the caller's own.
-    want_codes
-        Whether a later stage reads token codes.
+    want_codes, want_late
+        Whether a later stage reads token codes, or late-interaction scores.
     embedded_by_engine
         Whether the engine embeds the query itself.
     """
@@ -46,7 +49,8 @@ class CandidatesStage:
         pool: int,
         fusion_k: int,
         fused: int | None,
-        want_codes: bool,
+        want_codes: bool = False,
+        want_late: bool = False,
         embedded_by_engine: bool = False,
     ) -> None:
         self._embedded_by_engine = embedded_by_engine
@@ -56,6 +60,7 @@ class CandidatesStage:
         self._fusion_k = fusion_k
         self._fused = fused
         self._want_codes = want_codes
+        self._want_late = want_late
 
     async def run(self, state: SearchState) -> None:
         """Set `state.encoding` and `state.candidates`."""
@@ -73,6 +78,7 @@ class CandidatesStage:
             fusion_k=self._fusion_k,
             limit=None if self._fused is None else max(self._fused, state.request.k),
             want_codes=self._want_codes,
+            tokens=self._query_tokens(state.encoding),
         )
         found = await self._backend.candidates(scope, request)
         if plan.time_window is not None and _may_lack(found, request):
@@ -80,7 +86,16 @@ class CandidatesStage:
         state.candidates = found.items
         state.degraded.extend(found.degraded)
         state.details.update(found.details)
-        state.details.update(vector_pool=found.vector_pool, lexical_pool=found.lexical_pool)
+        state.details.update(
+            vector_pool=found.vector_pool,
+            lexical_pool=found.lexical_pool,
+            late_pool=found.late_pool,
+        )
+
+    def _query_tokens(self, encoding: Encoding | None) -> TokenVectors | None:
+        if not self._want_late or encoding is None or encoding.tokens is None:
+            return None
+        return encoding.tokens[0]
 
     async def _with_window(
         self, found: Candidates, window: TimeWindow, scope: Scope, request: CandidateRequest

@@ -1,4 +1,4 @@
-"""Stage 4: reciprocal rank fusion of the two pools (`agentmem.backends._fusion`).
+"""Stage 4: reciprocal rank fusion of the pools (`agentmem.backends._fusion`).
 
 An engine may have fused already; the stage then computes the same numbers again and so confirms the
 order.

@@ -147,8 +147,10 @@ def _to_rerank(candidates: Sequence[Candidate], needs: frozenset[str]) -> list[R
             id=candidate.id,
             text=searchable_text(row.title, row.text) if with_text else "",
             codes=row.codes,
-            before=tuple(earlier.codes for earlier in row.before),
-            text_before=row.before[0].text if with_text and row.before else "",
+            before=row.codes_before,
+            text_before=row.texts_before[0] if with_text and row.texts_before else "",
+            after=row.codes_after,
+            late=candidate.late,
         )
         for candidate, row in zip(candidates, rows, strict=True)
     ]

@@ -13,6 +13,7 @@ from agentmem.backends.base import Micros, ModelIdentity, Problem, Totals, Vecto
 from agentmem.backends.embedded import _receipts
 from agentmem.backends.embedded._reembedding import drop_staged
 from agentmem.backends.embedded._schema import advance
+from agentmem.models.token_codes import BLOCK, header
 from agentmem.models.vector_codes import to_steps
 
 _TOTALS = """
@@ -38,6 +39,12 @@ _VECTOR_LENGTH = f"""
 SELECT {_CHUNK} FROM chunks c JOIN documents d USING (version_row) JOIN vectors v USING (chunk_row)
 WHERE length(v.embedding) <> ?
 """
+# Of the codes `k`: the header and the bytes of a token must be those of the model.
+_IS_USABLE = "substr(k.code, 1, length({header})) = {header} AND (length(k.code) - 2) % {width} = 0"
+_DAMAGED_CODES = f"""
+SELECT {_CHUNK} FROM chunks c JOIN documents d USING (version_row) JOIN codes k USING (chunk_row)
+WHERE NOT ({_IS_USABLE.format(header="?1", width="?2")})
+"""
 _NO_CHUNK = """
 SELECT document_id FROM documents WHERE version_row NOT IN (SELECT version_row FROM chunks)
 """
@@ -45,13 +52,15 @@ _HEADS = "SELECT document_id FROM documents GROUP BY document_id HAVING SUM(is_h
 _SEARCHABLE = """
 SELECT c.chunk_row FROM chunks c JOIN documents d USING (version_row) WHERE d.deleted_at IS NULL
 """
-_LACKING = """
+_LACKING = f"""
 SELECT c.chunk_row, d.title, substr(d.content, c.start + 1, c.stop - c.start)
 FROM chunks c JOIN documents d USING (version_row)
 WHERE c.chunk_row > ?1 AND (
     NOT EXISTS (SELECT 1 FROM vectors v
                 WHERE v.chunk_row = c.chunk_row AND length(v.embedding) = ?2)
-    OR ?3 AND NOT EXISTS (SELECT 1 FROM codes k WHERE k.chunk_row = c.chunk_row))
+    OR ?3 AND NOT EXISTS (SELECT 1 FROM codes k
+                           WHERE k.chunk_row = c.chunk_row
+                             AND {_IS_USABLE.format(header="?5", width="?6")}))
 ORDER BY c.chunk_row LIMIT ?4
 """
 
@@ -107,12 +116,15 @@ def check(
     problems += find("vector", "the vector's length is wrong", _VECTOR_LENGTH, model.dimensions)
     if model.token_dimensions:
         problems += find("token codes", "the chunk has none", _WITHOUT.format(table="codes"))
+        problems += find(
+            "token codes", "they are damaged", _DAMAGED_CODES, *_code_format(model.token_dimensions)
+        )
     problems += _receipts.check(connection)
     return problems + _check_text(connection, set(indexed))
 
 
 def _find(
-    connection: apsw.Connection, kind: str, message: str, sql: str, *values: int
+    connection: apsw.Connection, kind: str, message: str, sql: str, *values: int | bytes
 ) -> list[Problem]:
     return [
         Problem(kind=kind, subject=str(row[0]), message=message)
@@ -134,11 +146,18 @@ def lacking(
     connection: apsw.Connection, model: ModelIdentity, after: int, limit: int
 ) -> list[tuple[int, str]]:
     """Return row and searchable text of chunks that lack a vector or token codes."""
-    values = (after, model.dimensions, bool(model.token_dimensions), limit)
+    tokens = model.token_dimensions
+    form = _code_format(tokens) if tokens else (b"", 1)
+    values = (after, model.dimensions, bool(tokens), limit, *form)
     return [
         (row, searchable_text(title, text))
         for row, title, text in connection.execute(_LACKING, values)
     ]
+
+
+def _code_format(token_dimensions: int) -> tuple[bytes, int]:
+    """Return what a code begins with, and the bytes of a token."""
+    return header(token_dimensions), token_dimensions // BLOCK
 
 
 def set_vectors(

@@ -1,6 +1,6 @@
 """The resident matrix: the codes of all sentence vectors, one byte a dimension, and their lengths.
 
-Codes are compared with the query's code as they are. SimSIMD multiplies bytes with the widest
+Codes are compared with the query's code as they are. NumKong multiplies bytes with the widest
 instructions that the machine has, in the calling thread and without holding up others: a fraction
 of the time that the same product of floats takes, which are four times the bytes to fetch from RAM.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numkong
 import numpy as np
-import simsimd
 from numpy.typing import NDArray
 
 from agentmem.backends.base import Vector
@@ -100,7 +100,7 @@ class Matrix:
 def _products(steps: Steps, code: Steps) -> NDArray[np.float32]:
     if not len(steps):
         return np.zeros(0, dtype=np.float32)
-    products = np.asarray(simsimd.cdist(code[None], steps, "dot"))
+    products = np.asarray(numkong.cdist(code[None], steps, "dot"))
     values: NDArray[np.float32] = products.reshape(len(steps)).astype(np.float32)
     return values
 

@@ -36,11 +36,12 @@ _COLUMNS = (
     "as_of_until",
     "expires_at",
     "alive",
+    "tokens",
 )
 _SELECT = f"""
 SELECT c.chunk_row, d.version_row, d.scope_id, d.visible_from, d.visible_until,
        d.as_of_from, d.as_of_until, COALESCE(d.expires_at, {FOREVER}), d.deleted_at IS NULL,
-       d.document_id, d.version, c.chunk_index
+       c.tokens, d.document_id, d.version, c.chunk_index
 FROM documents d CROSS JOIN chunks c USING (version_row)
 """
 
@@ -56,7 +57,7 @@ class Snapshot:
     rows
         Number of chunks; the arrays may be longer.
     columns
-        int64 of shape (capacity, 9), one column for each name in `_COLUMNS`.
+        int64 of shape (columns, capacity), a row for each name in `_COLUMNS`.
     ids
         Chunk ids, at least as many as rows.
     matrix

@@ -12,11 +12,11 @@ values, so that the server parses each kind once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentmem.backends._context import FIRST, REACH, set_before
+from agentmem.backends._context import FIRST, REACH, set_around
 from agentmem.backends._rules import searchable_text
 from agentmem.backends.base import Candidate, CandidateRequest, ChunkRow, Scope, begin_of
 from agentmem.backends.oracle._filters import FilterCompiler, listed_names
@@ -34,6 +34,9 @@ from agentmem.backends.oracle._values import (
 _DIGITS = 6
 _RERANKED_CHARACTERS = 1000
 """Characters of a chunk that a model in the database reads; always below 4,000 bytes."""
+
+_FIRST_NEIGHBOUR = 17
+"""Place of the first neighbour behind `_ROW_COLUMNS` and the chunk's own codes."""
 
 _ROW_COLUMNS = """c.document_id, c.version, c.chunk_index, c.span_start, c.span_end, c.tokens,
        c.doc_key, c.title, c.source_uri, c.user_id, c.collection, c.created_at, c.valid_from,
@@ -91,8 +94,10 @@ def search_statement(
         binds["q"] = request.text
         blocks.append(_reranked(rerank))
         score = "k.rerank"
-    before = _before(scope, binds, request.limit) if request.want_codes else ""
-    sql = "WITH " + ",\n".join(blocks) + "\n" + _final(vector, score, before)
+    around = ""
+    if request.want_codes or request.tokens is not None:
+        around = _around(scope, binds, request.limit)
+    sql = "WITH " + ",\n".join(blocks) + "\n" + _final(vector, score, around)
     return Statement(sql, binds, left_out)
 
 
@@ -221,8 +226,24 @@ def _reranked(model: str) -> str:
 )"""
 
 
-def _before(scope: Scope, binds: dict[str, Bind], limit: int | None) -> str:
-    """Return the joins that give what stands before each candidate (`agentmem.backends._context`).
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Where neighbours stand: how they compare with the chunk, which comes first, what is read."""
+
+    name: str
+    sign: str
+    order: str
+    columns: tuple[str, ...]
+
+
+_TIMES_AND_CODES = ("valid_from", "created_at", "codes")
+_BEFORE = _Side("b", "<", "DESC", (*_TIMES_AND_CODES, "title", "text"))
+_BEHIND = _Side("a", ">", "ASC", _TIMES_AND_CODES)
+_NEIGHBOURS = [(side, number) for side in (_BEFORE, _BEHIND) for number in range(REACH)]
+
+
+def _around(scope: Scope, binds: dict[str, Bind], limit: int | None) -> str:
+    """Return the joins that give what stands around each candidate (`agentmem.backends._context`).
 
     With a limit only the first of the candidates are looked at in this way.
     """
@@ -231,20 +252,20 @@ def _before(scope: Scope, binds: dict[str, Bind], limit: int | None) -> str:
     return "".join(
         f"""
 LEFT JOIN LATERAL (
-  SELECT p.valid_from, p.created_at, p.codes, p.title, p.text
+  SELECT {", ".join(f"p.{column}" for column in side.columns)}
   FROM mem_chunks p
   WHERE {condition}
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
-      AND p.chunk_row < c.chunk_row{first}
-  ORDER BY p.chunk_row DESC, p.id
+      AND p.chunk_row {side.sign} c.chunk_row{first}
+  ORDER BY p.chunk_row {side.order}, p.id
   OFFSET {number:d} ROWS FETCH NEXT 1 ROWS ONLY
-) b{number:d} ON 1 = 1"""
-        for number in range(REACH)
+) {side.name}{number:d} ON 1 = 1"""
+        for side, number in _NEIGHBOURS
     )
 
 
-def _final(vector: str | None, score: str, before: str) -> str:
+def _final(vector: str | None, score: str, around: str) -> str:
     distance = (
         "CAST(NULL AS NUMBER)"
         if vector is None
@@ -252,18 +273,20 @@ def _final(vector: str | None, score: str, before: str) -> str:
     )
     source = "scored" if score == "k.rerank" else "cand"
     codes = "CAST(NULL AS NUMBER) AS codes"
-    if before:
+    if around:
         codes = "c.codes AS codes" + "".join(
-            f",\n       b{n:d}.valid_from AS valid{n:d}, b{n:d}.created_at AS created{n:d}, "
-            f"b{n:d}.codes AS codes{n:d}, b{n:d}.title AS title{n:d}, b{n:d}.text AS text{n:d}"
-            for n in range(REACH)
+            ",\n       "
+            + ", ".join(
+                f"{side.name}{n:d}.{column} AS {side.name}{n:d}_{column}" for column in side.columns
+            )
+            for side, n in _NEIGHBOURS
         )
     return f"""SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
        k.vector_pool, k.lexical_pool,
        {distance} AS distance,
        {score} AS rerank,
        {_ROW_COLUMNS}, {codes}
-FROM {source} k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id{before}
+FROM {source} k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id{around}
 ORDER BY k.fusion DESC, k.id"""
 
 
@@ -303,16 +326,24 @@ def _chunk_row(row: tuple[Any, ...]) -> ChunkRow:
         text=row[15],
         codes=row[16],
     )
-    before = zip(*(row[17 + place :: 5] for place in range(5)), strict=True)
-    set_before(
+    ends = _FIRST_NEIGHBOUR + REACH * len(_BEFORE.columns)
+    before = _neighbours(row[_FIRST_NEIGHBOUR:ends], len(_BEFORE.columns))
+    behind = _neighbours(row[ends:], len(_BEHIND.columns))
+    set_around(
         chunk,
-        (
-            (begin_of(to_micros(valid_from), created), codes, searchable_text(title, text))
-            for valid_from, created_at, codes, title, text in before
-            if (created := to_micros(created_at)) is not None
-        ),
+        ((at, codes, searchable_text(title, text)) for at, codes, title, text in before),
+        ((at, codes) for at, codes in behind),
     )
     return chunk
+
+
+def _neighbours(values: tuple[Any, ...], width: int) -> Iterator[tuple[Any, ...]]:
+    """Yield begin and all behind the times of each neighbour that there is."""
+    for start in range(0, len(values), width):
+        valid_from, created_at, *others = values[start : start + width]
+        created = to_micros(created_at)
+        if created is not None:
+            yield begin_of(to_micros(valid_from), created), *others
 
 
 def _whole(value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""A chunk is ranked together with what stands before it."""
+"""A chunk is ranked together with what stands before it and behind it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def score(memory: Memory, text: str, **arguments: Any) -> float:
 async def test_an_answer_is_found_by_what_was_asked(
     memory: Memory, clock: SetClock, how: str
 ) -> None:
-    turns = [*TRAIN, *FERRY]
+    turns = [*TRAIN, "Bo: Thank you.", "Ann: No trouble.", *FERRY]
     if how == "one call":
         await memory.write(turns)
     else:
@@ -127,6 +127,31 @@ async def test_a_filter_hides_a_neighbour_from_the_hits_alone(memory: Memory) ->
     assert await score(memory, FERRY[1], where=F("speaker") == "Ann") == pytest.approx(
         everything, abs=1e-6
     )
+
+
+async def test_what_stands_behind_counts_and_less_than_what_stands_before(memory: Memory) -> None:
+    neutral = "Cy: Hm, who knows."
+    await memory.write([neutral, Document(FERRY[0], key="asked")])
+    asked_behind = await score(memory, neutral)
+    await memory.forget(everything=True, confirm=True, purge=True)
+    await memory.write([FERRY[0], neutral])
+    asked_before = await score(memory, neutral)
+    await memory.forget(everything=True, confirm=True, purge=True)
+    await memory.write(neutral)
+    alone = await score(memory, neutral)
+    assert alone + 0.1 < asked_behind < asked_before
+    # Both sides at once, and then again none.
+    await memory.forget(everything=True, confirm=True, purge=True)
+    await memory.write([neutral, "Ann: Well.", Document(FERRY[0], key="asked")])
+    assert await score(memory, neutral) > alone + 0.1
+    await memory.forget(key="asked")
+    assert await score(memory, neutral) < alone + 0.1
+
+
+async def test_no_more_than_two_stand_behind(memory: Memory) -> None:
+    await memory.write(["Cy: Hm, who knows.", "Ann: Well.", "Cy: So.", FERRY[0]])
+    far = await score(memory, "Cy: Hm, who knows.")
+    assert await score(memory, "Ann: Well.") > far + 0.1
 
 
 async def test_no_more_than_two_stand_before(memory: Memory) -> None:

@@ -24,7 +24,8 @@ def unit(tokens: int, dimensions: int = 128, seed: int = 0) -> Floats:
 
 def units(found: Decoded) -> Floats:
     """Return decoded vectors, normalised and still rotated."""
-    units: Floats = found.steps / np.linalg.norm(found.steps, axis=1, keepdims=True)
+    steps = found.steps.astype(np.float32)
+    units: Floats = steps / np.linalg.norm(steps, axis=1, keepdims=True)
     return units
 
 
@@ -45,8 +46,8 @@ def test_codes_keep_directions_better_than_single_coordinates_would() -> None:
     cosines = np.einsum("td,td->t", units(decode([encode(vectors)])), rotate(vectors))
     assert 1 - float(np.mean(cosines**2)) < 0.105
     scaled = decode([encode(vectors)])
-    products = np.einsum("td,td->t", scaled.steps, rotate(vectors)) * scaled.scales
-    assert float(products.mean()) == pytest.approx(1.0, abs=0.005)
+    cosine = np.einsum("td,td->t", scaled.steps.astype(np.float32), rotate(vectors))
+    assert float((cosine * scaled.scales).mean()) == pytest.approx(1.0, abs=0.005)
 
 
 def test_vectors_along_an_axis_keep_apart() -> None:
@@ -100,19 +101,26 @@ async def test_late_interaction_against_loops() -> None:
     tokens = TokenVectors(np.arange(4, dtype=np.int32), query, weights)
     chunks = [unit(n, seed=n) for n in (6, 0, 1, 9)]
     company = [[], [chunks[0]], [chunks[0], unit(3, seed=7)], [chunks[1]]]
+    behind = [[chunks[3], unit(2, seed=8)], [], [chunks[3]], []]
 
     def score(chunk: Floats) -> float:
-        best = [max((float(q @ t) for t in chunk), default=0.0) for q in query]
+        kept = decode([encode(chunk)])
+        vectors = kept.steps * kept.scales[:, None]
+        best = [max((float(q @ t) for t in vectors), default=0.0) for q in rotate(query)]
         return float(sum(w * b for w, b in zip(weights, best, strict=True)) / weights.sum())
 
     rows = [
-        RerankCandidate(str(n), "", encode(chunk), tuple(encode(other) for other in others))
-        for n, (chunk, others) in enumerate(zip(chunks, company, strict=True))
+        RerankCandidate(
+            str(n), "", encode(chunk), tuple(map(encode, others)), after=tuple(map(encode, later))
+        )
+        for n, (chunk, others, later) in enumerate(zip(chunks, company, behind, strict=True))
     ]
     found = await LateInteractionReranker().rerank("q", Encoding(unit(1), (tokens,)), rows)
-    for value, chunk, others in zip(found, chunks, company, strict=True):
-        expected = (score(chunk) + score(np.concatenate([chunk, *others]))) / 2
-        assert value == pytest.approx(expected, abs=0.02)
+    for value, chunk, others, later in zip(found, chunks, company, behind, strict=True):
+        alone = score(chunk)
+        expected = alone + 0.5 * (score(np.concatenate([chunk, *others])) - alone)
+        expected += 0.3 * (score(np.concatenate([chunk, *later])) - alone)
+        assert value == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 70])
@@ -124,7 +132,7 @@ def test_queries_and_chunks_of_any_length(size: int, lengths: list[int]) -> None
     query_turned = rotate(query)
     for found, row in zip(best_matches(query, chunks), rows, strict=True):
         best = (query_turned @ row.T).max(axis=1) if len(row) else np.zeros(size)
-        np.testing.assert_allclose(found, best, atol=1e-5)
+        np.testing.assert_allclose(found, best, atol=5e-3)
 
 
 async def test_rare_tokens_of_the_query_count_for_more() -> None:
@@ -152,8 +160,10 @@ async def test_the_same_tokens_score_best() -> None:
 
 async def test_missing_token_vectors_are_an_error() -> None:
     reranker = LateInteractionReranker()
+    assert await reranker.rerank("q", None, [RerankCandidate("a", "", None, late=0.5)]) == [0.5]
+    assert await reranker.rerank("q", None, []) == []
     with pytest.raises(ModelError, match="no token vectors"):
-        await reranker.rerank("q", Encoding(unit(1)), [])
+        await reranker.rerank("q", Encoding(unit(1)), [RerankCandidate("a", "", encode(unit(1)))])
     query = Encoding(unit(1), (TokenVectors(np.zeros(1, dtype=np.int32), unit(1)),))
     with pytest.raises(ModelError, match="without token codes"):
         await reranker.rerank("q", query, [RerankCandidate("a", "", None)])

@@ -470,4 +470,4 @@ def test_names_of_rerankers() -> None:
     assert load_reranker("none") is None
     late = load_reranker("late")
     assert late is not None
-    assert late.needs == {"codes"}
+    assert late.needs == {"late"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentmem._held_terms import held_terms
 from agentmem._terms import analyze, query_terms
-from agentmem.backends.base import ChunkRow, Earlier
+from agentmem.backends.base import ChunkRow
 from agentmem.pipeline._words import shared_words
 
 WORDS = (
@@ -66,7 +66,7 @@ def row(text: str, *before: str) -> ChunkRow:
         document_id="d", version=1, chunk_index=0, start=0, end=len(text), text=text, tokens=5,
         key=None, title=None, source_uri=None, user_id=None, collection="c", metadata={},
         created_at=0, valid_from=None, valid_until=None,
-        before=tuple(Earlier(b"", other) for other in before),
+        texts_before=tuple(before),
     )  # fmt: skip
 
 

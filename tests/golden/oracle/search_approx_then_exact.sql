@@ -51,8 +51,10 @@ SELECT k.id, k.vector_rank, k.lexical_rank, k.lexical_score,
        c.document_id, c.version, c.chunk_index, c.span_start, c.span_end, c.tokens,
        c.doc_key, c.title, c.source_uri, c.user_id, c.collection, c.created_at, c.valid_from,
        c.valid_until, c.metadata, c.text, c.codes AS codes,
-       b0.valid_from AS valid0, b0.created_at AS created0, b0.codes AS codes0, b0.title AS title0, b0.text AS text0,
-       b1.valid_from AS valid1, b1.created_at AS created1, b1.codes AS codes1, b1.title AS title1, b1.text AS text1
+       b0.valid_from AS b0_valid_from, b0.created_at AS b0_created_at, b0.codes AS b0_codes, b0.title AS b0_title, b0.text AS b0_text,
+       b1.valid_from AS b1_valid_from, b1.created_at AS b1_created_at, b1.codes AS b1_codes, b1.title AS b1_title, b1.text AS b1_text,
+       a0.valid_from AS a0_valid_from, a0.created_at AS a0_created_at, a0.codes AS a0_codes,
+       a1.valid_from AS a1_valid_from, a1.created_at AS a1_created_at, a1.codes AS a1_codes
 FROM cand k JOIN mem_chunks c ON c.tenant_id = :tenant AND c.id = k.id
 LEFT JOIN LATERAL (
   SELECT p.valid_from, p.created_at, p.codes, p.title, p.text
@@ -65,7 +67,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row < c.chunk_row
-      AND k.place <= 80
+      AND k.place <= 100
   ORDER BY p.chunk_row DESC, p.id
   OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
 ) b0 ON 1 = 1
@@ -80,8 +82,38 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row < c.chunk_row
-      AND k.place <= 80
+      AND k.place <= 100
   ORDER BY p.chunk_row DESC, p.id
   OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
 ) b1 ON 1 = 1
+LEFT JOIN LATERAL (
+  SELECT p.valid_from, p.created_at, p.codes
+  FROM mem_chunks p
+  WHERE p.tenant_id = :tenant
+      AND p.user_id IS NULL
+      AND p.deleted_at IS NULL
+      AND (p.expires_at IS NULL OR p.expires_at > :now)
+      AND p.visible_from <= :now AND p.visible_until > :now
+      AND p.collection = c.collection
+      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
+      AND p.chunk_row > c.chunk_row
+      AND k.place <= 100
+  ORDER BY p.chunk_row ASC, p.id
+  OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
+) a0 ON 1 = 1
+LEFT JOIN LATERAL (
+  SELECT p.valid_from, p.created_at, p.codes
+  FROM mem_chunks p
+  WHERE p.tenant_id = :tenant
+      AND p.user_id IS NULL
+      AND p.deleted_at IS NULL
+      AND (p.expires_at IS NULL OR p.expires_at > :now)
+      AND p.visible_from <= :now AND p.visible_until > :now
+      AND p.collection = c.collection
+      AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
+      AND p.chunk_row > c.chunk_row
+      AND k.place <= 100
+  ORDER BY p.chunk_row ASC, p.id
+  OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
+) a1 ON 1 = 1
 ORDER BY k.fusion DESC, k.id
