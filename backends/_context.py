@@ -22,7 +22,7 @@ from agentmem.backends.base import ChunkRow, Micros, begin_of
 REACH = 2
 """Most chunks that stand before a chunk, and behind it; measured in docs/decisions/context.md."""
 
-FIRST = 100
+FIRST = 80
 """Of fused candidates this many, from the best on, are looked at with what stands around them."""
 
 PAUSE: Micros = 3_600_000_000

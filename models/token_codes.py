@@ -65,10 +65,18 @@ _LEAST, _GREATEST = -127, 127
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """What two bytes of a code stand for at once, seen as one number: fetched in one piece."""
+    """What bytes of a code stand for.
+
+    Attributes
+    ----------
+    pairs
+        Steps of two bytes at once, seen as one number: fetched in one piece.
+    squares
+        Sum of the squares of a byte's steps, a byte each.
+    """
 
     pairs: NDArray[np.uint64]
-    squares: NDArray[np.int8]
+    squares: bytes
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +85,9 @@ def _tables() -> _Tables:
     pairs = np.empty((256, 256, 2, BLOCK), dtype=np.int8)
     # The first byte of a pair is the low one of the 16-bit number, on the machines that there are.
     pairs[:, :, 0], pairs[:, :, 1] = points[None, :], points[:, None]
-    return _Tables(pairs.reshape(-1, 2 * BLOCK).view(np.uint64).ravel(), _SQUARES.astype(np.int8))
+    return _Tables(
+        pairs.reshape(-1, 2 * BLOCK).view(np.uint64).ravel(), _SQUARES.astype(np.int8).tobytes()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +218,7 @@ def _steps(joined: bytes, width: int) -> tuple[NDArray[np.int8], Floats]:
     tables = _tables()
     even = joined + bytes(len(joined) % 2)
     steps = tables.pairs.take(np.frombuffer(even, dtype=np.uint16)).view(np.int8)
-    squares = tables.squares.take(np.frombuffer(joined, dtype=np.uint8)).reshape(-1, width)
+    squares = np.frombuffer(joined.translate(tables.squares), dtype=np.int8).reshape(-1, width)
     sums = products(squares, np.ones((1, width), dtype=np.int8))[:, 0].astype(np.float32)
     whole = steps[: len(joined) * BLOCK].reshape(-1, width * BLOCK)
     scales: Floats = (1 / (_KEPT * np.sqrt(sums))).astype(np.float32)

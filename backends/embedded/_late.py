@@ -94,7 +94,7 @@ class LateInteraction:
             False when codes are missing or damaged; nothing is set then.
         """
         places = np.array([item.handle for item in items], dtype=np.int64)
-        first = len(items) if limit is None else FIRST
+        first = len(items) if limit is None or self._whole is not None else FIRST
         before, behind = around(self._snapshot, self._visible, places[:first])
         if self._whole is not None:
             scores: Sequence[float] = [self._whole[place] for place in places.tolist()]

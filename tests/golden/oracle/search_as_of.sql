@@ -67,7 +67,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row < c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row DESC, p.id
   OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
 ) b0 ON 1 = 1
@@ -82,7 +82,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row < c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row DESC, p.id
   OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
 ) b1 ON 1 = 1
@@ -97,7 +97,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row > c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row ASC, p.id
   OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
 ) a0 ON 1 = 1
@@ -112,7 +112,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row > c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row ASC, p.id
   OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
 ) a1 ON 1 = 1

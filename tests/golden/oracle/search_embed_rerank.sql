@@ -76,7 +76,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row < c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row DESC, p.id
   OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
 ) b0 ON 1 = 1
@@ -91,7 +91,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row < c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row DESC, p.id
   OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
 ) b1 ON 1 = 1
@@ -106,7 +106,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row > c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row ASC, p.id
   OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY
 ) a0 ON 1 = 1
@@ -121,7 +121,7 @@ LEFT JOIN LATERAL (
       AND p.collection = c.collection
       AND (p.user_id = c.user_id OR (p.user_id IS NULL AND c.user_id IS NULL))
       AND p.chunk_row > c.chunk_row
-      AND k.place <= 100
+      AND k.place <= 80
   ORDER BY p.chunk_row ASC, p.id
   OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY
 ) a1 ON 1 = 1
