@@ -23,7 +23,8 @@ REACH = 2
 """Most chunks that stand before a chunk, and behind it; measured in docs/decisions/context.md."""
 
 FIRST = 80
-"""Of fused candidates this many, from the best on, are looked at with what stands around them."""
+"""Of fused candidates whose token codes leave the store this many, from the best on, come with
+those of what stands around them. A folder scores where the codes are, and chooses by that."""
 
 PAUSE: Micros = 3_600_000_000
 """Longest time between two chunks that stand together."""

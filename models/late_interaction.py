@@ -107,9 +107,13 @@ def _company(own: Places, others: Sequence[Sequence[bytes]], places: dict[bytes,
 
 
 def in_company(
-    best: Floats, query: TokenVectors, own: Places, before: Places, behind: Places
+    best: Floats,
+    query: TokenVectors,
+    own: Places | None = None,
+    before: Places | None = None,
+    behind: Places | None = None,
 ) -> NDArray[np.float64]:
-    """Return the score of each chunk together with what stands around it.
+    """Return the score of each chunk together with what stands around it, if that is given.
 
     Parameters
     ----------
@@ -118,7 +122,7 @@ def in_company(
     query
         Token vectors of the query.
     own
-        Which of these are scored, int64 of shape (scored,).
+        Which of these are scored, int64 of shape (scored,); None for all.
     before, behind
         Which stand before and behind each, int64 of shape (scored, most of them); a chunk with
         fewer stands beside itself.
@@ -130,12 +134,12 @@ def in_company(
     """
     weights = np.ones(len(query.ids)) if query.weights is None else query.weights.astype(np.float64)
     total = float(weights.sum())
+    alone = best if own is None else best[own]
     if total <= 0.0:
-        return np.zeros(len(own))
-    alone = best[own]
+        return np.zeros(len(alone))
     scores = alone.astype(np.float64) @ weights
     for share, others in ((BEFORE, before), (BEHIND, behind)):
-        if others.shape[1]:
+        if others is not None and others.shape[1]:
             together = np.maximum(best[others].max(axis=1) - alone, 0.0)
             scores += share * (together.astype(np.float64) @ weights)
     scores /= total

@@ -72,11 +72,11 @@ class _Tables:
     pairs
         Steps of two bytes at once, seen as one number: fetched in one piece.
     squares
-        Sum of the squares of a byte's steps, a byte each.
+        Sum of the squares of the same steps.
     """
 
     pairs: NDArray[np.uint64]
-    squares: bytes
+    squares: NDArray[np.int8]
 
 
 @lru_cache(maxsize=1)
@@ -85,8 +85,10 @@ def _tables() -> _Tables:
     pairs = np.empty((256, 256, 2, BLOCK), dtype=np.int8)
     # The first byte of a pair is the low one of the 16-bit number, on the machines that there are.
     pairs[:, :, 0], pairs[:, :, 1] = points[None, :], points[:, None]
+    squares = _SQUARES.astype(np.int8)
     return _Tables(
-        pairs.reshape(-1, 2 * BLOCK).view(np.uint64).ravel(), _SQUARES.astype(np.int8).tobytes()
+        pairs.reshape(-1, 2 * BLOCK).view(np.uint64).ravel(),
+        (squares[None, :] + squares[:, None]).ravel(),
     )
 
 
@@ -217,12 +219,17 @@ def _steps(joined: bytes, width: int) -> tuple[NDArray[np.int8], Floats]:
     """Return `Decoded.steps` and `Decoded.scales` of tokens that have `width` bytes each."""
     tables = _tables()
     even = joined + bytes(len(joined) % 2)
-    steps = tables.pairs.take(np.frombuffer(even, dtype=np.uint16)).view(np.int8)
-    squares = np.frombuffer(joined.translate(tables.squares), dtype=np.int8).reshape(-1, width)
-    sums = products(squares, np.ones((1, width), dtype=np.int8))[:, 0].astype(np.float32)
-    whole = steps[: len(joined) * BLOCK].reshape(-1, width * BLOCK)
+    # As wide as numpy counts: else it converts them twice, and takes each time fresh memory for it.
+    pairs = np.frombuffer(even, dtype=np.uint16).astype(np.intp)
+    steps = tables.pairs.take(pairs).view(np.int8)[: len(joined) * BLOCK].reshape(-1, width * BLOCK)
+    if width % 2:  # a pair may reach into the next token
+        sums = np.einsum("ij,ij->i", steps, steps, dtype=np.float32)
+    else:
+        squares = tables.squares.take(pairs).reshape(-1, width // 2)
+        ones = np.ones((1, width // 2), dtype=np.int8)
+        sums = products(squares, ones)[:, 0].astype(np.float32)
     scales: Floats = (1 / (_KEPT * np.sqrt(sums))).astype(np.float32)
-    return whole, scales
+    return steps, scales
 
 
 def is_current(code: bytes) -> bool:

@@ -2,31 +2,32 @@
 
 The same score as `agentmem.models.late_interaction` computes from token codes, computed where the
 codes are and in the thread that reads them. A scope of few tokens is scored whole: its best are a
-third pool, which finds what neither the sentence vectors nor the words bring up.
+third pool, which finds what neither the sentence vectors nor the words bring up. Of a larger one
+the candidates are scored by themselves, and the best of these again with what stands around them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
-from agentmem.backends._context import FIRST
 from agentmem.backends.base import Candidate
 from agentmem.backends.embedded._around import around
 from agentmem.backends.embedded._reading import read_codes, set_texts
 from agentmem.backends.embedded._resident import Mask, Snapshot
 from agentmem.backends.embedded._vectors import DIGITS, Places, Scores
 from agentmem.errors import ModelError
-from agentmem.models.base import TokenVectors
+from agentmem.models.base import Floats, TokenVectors
 from agentmem.models.late_interaction import best_matches, in_company
 from agentmem.models.token_codes import decode
 
 MOST_TOKENS = 32_768
 """Tokens of the largest scope that is scored whole: about two milliseconds."""
+
+CLOSER = 50
+"""Candidates of a larger scope that are scored with what stands around them."""
 
 _NO_PLACES: Places = np.zeros(0, dtype=np.int64)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.float64)
@@ -76,17 +77,17 @@ class LateInteraction:
         places = np.flatnonzero(mask)
         if len(places) <= size or self._snapshot.column("tokens")[places].sum() > MOST_TOKENS:
             return _NO_PLACES, _NO_SCORES
-        scores = self._scored(places, *around(self._snapshot, self._visible, places))
-        if scores is None:
+        every = np.arange(len(places))
+        try:
+            scores = self._in_company(places, self._best(places), every)[0]
+        except ModelError:
             return _NO_PLACES, _NO_SCORES
         self._whole = dict(zip(places.tolist(), scores.tolist(), strict=True))
         chosen = np.flatnonzero(scores >= np.partition(scores, -size)[-size])
         return places[chosen], scores[chosen]
 
-    def score(self, items: Sequence[Candidate], limit: int | None) -> bool:
-        """Set the scores of candidates and the texts before them.
-
-        With a limit, those behind the first are scored by themselves, unless the scope was small.
+    def score(self, items: Sequence[Candidate]) -> bool:
+        """Set the scores of candidates, and the texts before those that are scored in company.
 
         Returns
         -------
@@ -94,36 +95,57 @@ class LateInteraction:
             False when codes are missing or damaged; nothing is set then.
         """
         places = np.array([item.handle for item in items], dtype=np.int64)
-        first = len(items) if limit is None or self._whole is not None else FIRST
-        before, behind = around(self._snapshot, self._visible, places[:first])
         if self._whole is not None:
-            scores: Sequence[float] = [self._whole[place] for place in places.tolist()]
+            closer = np.arange(len(places))
+            scores = np.array([self._whole[place] for place in places.tolist()])
+            before, _ = around(self._snapshot, self._visible, places)
         else:
-            rest = np.repeat(places[first:, None], before.shape[1], axis=1)
-            found = self._scored(
-                places, np.concatenate([before, rest]), np.concatenate([behind, rest])
-            )
-            if found is None:
+            try:
+                best = self._best(places)
+                scores = in_company(best, self._query)
+                closer = np.sort(np.argsort(-scores, kind="stable")[:CLOSER])
+                scores[closer], before = self._in_company(places, best, closer)
+            except ModelError:
                 return False
-            scores = found.tolist()
-        for item, score in zip(items, scores, strict=True):
+        for item, score in zip(items, scores.tolist(), strict=True):
             item.late = score
-        set_texts(self._connection, self._snapshot, items[:first], before)
+        set_texts(self._connection, self._snapshot, [items[n] for n in closer.tolist()], before)
         return True
 
-    def _scored(self, places: Places, before: Places, behind: Places) -> Scores | None:
-        """Return the score of each chunk, rounded; None when codes are missing or damaged."""
-        wanted = np.unique(np.concatenate([places, before.ravel(), behind.ravel()]))
-        codes = read_codes(self._connection, self._snapshot, wanted)
-        present = [code for code in codes.values() if code is not None]
-        if len(present) < len(wanted):
-            return None
-        try:
-            decoded = decode(present)
-        except ModelError:
-            return None
-        best = best_matches(self._query.vectors, decoded)
-        numbers: list[NDArray[Any]] = [
-            np.searchsorted(wanted, part) for part in (places, before, behind)
-        ]
-        return in_company(best, self._query, *numbers).round(DIGITS)
+    def _in_company(self, places: Places, best: Floats, chosen: Places) -> tuple[Scores, Places]:
+        """Return the scores of chosen chunks, rounded, and where what stands before them is.
+
+        Parameters
+        ----------
+        places, best
+            Of chunks, and how well they match.
+        chosen
+            Which of these to score.
+
+        Raises
+        ------
+        ModelError
+            Codes of what stands around them are missing or damaged.
+        """
+        before, behind = around(self._snapshot, self._visible, places[chosen])
+        others = np.setdiff1d(np.concatenate([before, behind]), places)
+        if len(others):
+            best = np.concatenate([best, self._best(others)])
+        known = np.concatenate([places, others])
+        order = np.argsort(known)
+        numbers = [order[np.searchsorted(known, side, sorter=order)] for side in (before, behind)]
+        return in_company(best, self._query, chosen, *numbers).round(DIGITS), before
+
+    def _best(self, places: Places) -> Floats:
+        """Return how well chunks match the query (`best_matches`).
+
+        Raises
+        ------
+        ModelError
+            Codes are missing or damaged.
+        """
+        codes = read_codes(self._connection, self._snapshot, places)
+        if len(codes) < len(places):
+            raise ModelError("some chunks were stored without token codes")
+        decoded = decode([codes[place] for place in places.tolist()])
+        return best_matches(self._query.vectors, decoded)

@@ -46,9 +46,7 @@ def read_rows(connection: apsw.Connection, snapshot: Snapshot, items: Sequence[C
         by_row[row[0]].row = ChunkRow(*values[1:])
 
 
-def read_codes(
-    connection: apsw.Connection, snapshot: Snapshot, places: Places
-) -> dict[int, bytes | None]:
+def read_codes(connection: apsw.Connection, snapshot: Snapshot, places: Places) -> dict[int, bytes]:
     """Return the token codes of the chunks at `places`, each once; not of those without any."""
     names = snapshot.column("chunk_row")[places].tolist()
     found = dict(connection.execute(_CODES, (json.dumps(names),)))

@@ -84,7 +84,7 @@ class Searcher:
         if request.limit is not None:
             items = fuse(items, k=request.fusion_k, limit=request.limit)
         read_rows(connection, snapshot, items)
-        scored = late is not None and late.score(items, request.limit)
+        scored = late is not None and late.score(items)
         if request.want_codes or (late is not None and not scored):
             in_company = len(items) if request.limit is None else FIRST
             set_codes(connection, snapshot, visible, items, in_company)

@@ -110,6 +110,26 @@ async def test_the_engine_scores_as_from_codes(
         assert texts(found) == texts(expected)
 
 
+async def test_the_best_of_a_large_scope_are_scored_in_company(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both answers say nothing themselves; one of them is not near enough for a second look."""
+    monkeypatch.setattr(_late, "MOST_TOKENS", 0)
+    async with open_at(tmp_path) as memory:
+        await memory.write(["pier tide moor?", "tide at eight"], collection="a")
+        await memory.write(["pier tide moor!", "nothing at all"], collection="b")
+
+        async def scores() -> dict[str, float]:
+            found = await memory.search(QUESTION, explain=True, k=4)
+            return {e.text: e.scores.rerank or 0.0 for e in found.trace.explanations or ()}
+
+        every = await scores()
+        monkeypatch.setattr(_late, "CLOSER", 3)
+        three = await scores()
+        assert three.pop("nothing at all") < every.pop("nothing at all")
+        assert three == every
+
+
 @pytest.mark.parametrize(
     "change",
     ["DELETE FROM codes", "UPDATE codes SET code = x'0140ff'", "UPDATE codes SET code = x'0210ff'"],
