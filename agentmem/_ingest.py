@@ -23,6 +23,7 @@ from agentmem.backends.base import (
 )
 from agentmem.errors import AgentMemError, InvalidDocumentError
 from agentmem.models.base import Embedder, TokenVectors
+from agentmem.models.checks import checked
 from agentmem.models.token_codes import encode
 from agentmem.models.vector_codes import rounded
 
@@ -160,7 +161,7 @@ class Ingest:
 
     async def _embedded(self, texts: Sequence[str]) -> list[tuple[Vector, bytes | None]]:
         """Return vector and token codes of each text."""
-        encoding = await self._embedder.embed_passages(texts)
+        encoding = checked(await self._embedder.embed_passages(texts), self._embedder, len(texts))
         codes: Sequence[bytes | None] = [None] * len(texts)
         if encoding.tokens is not None:
             codes = await asyncio.to_thread(_codes, encoding.tokens)
@@ -171,7 +172,7 @@ class Ingest:
 
 
 def _codes(tokens: Sequence[TokenVectors]) -> list[bytes]:
-    return [encode(of_one.vectors) for of_one in tokens]
+    return encode([of_one.vectors for of_one in tokens])
 
 
 def _prepared(

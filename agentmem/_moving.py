@@ -26,6 +26,7 @@ from agentmem.backends.base import (
     Scope,
     Selection,
 )
+from agentmem.models.checks import checked
 from agentmem.models.token_codes import is_current
 from agentmem.models.vector_codes import rounded
 
@@ -241,7 +242,7 @@ async def _agree(
     """Return whether the nearest chunks of shared documents are the same on both sides."""
     found = []
     for parts, selection in (source, destination):
-        encoding = await parts.embedder.embed_query(query)
+        encoding = checked(await parts.embedder.embed_query(query), parts.embedder, 1)
         scope = Scope(
             tenant=selection.tenant,
             user_id=None,

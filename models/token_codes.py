@@ -2,11 +2,9 @@
 
 Each vector is turned by a fixed rotation (`rotate`), which spreads what it holds evenly over the
 dimensions, scaled to a fixed size, and cut into blocks of four dimensions. A block becomes the
-nearest of 256 points: those points with odd coordinates whose sum is a multiple of four and whose
-squares sum to at most 36. They are the 256 shortest of the lattice D4 (doubled) seen from one of
-its holes, and lose an eighth less than two bits for each coordinate by itself. Conway and Sloane,
-"Sphere Packings, Lattices and Groups", chapters 2 and 4; a lattice's points as the codes of a
-rotated vector as in Tseng and others, "QuIP#", ICML 2024. A code is
+nearest of the 256 points of `_lattice`, which lose an eighth less than two bits for each coordinate
+by itself. Conway and Sloane, "Sphere Packings, Lattices and Groups", chapters 2 and 4; a lattice's
+points as the codes of a rotated vector as in Tseng and others, "QuIP#", ICML 2024. A code is
 
     1 byte   version of the format
     1 byte   dimensions / 4
@@ -19,21 +17,22 @@ docs/decisions/late-interaction.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise
 
 import numkong
 import numpy as np
 from numpy.typing import NDArray
 
 from agentmem.errors import ModelError
+from agentmem.models import _lattice
 from agentmem.models.base import Floats
 
 _VERSION = 2
 _HEADER = 2
-BLOCK = 4
+BLOCK = _lattice.SIZE
 """Dimensions that a byte of a code stands for."""
 
 _MOST = 255 * BLOCK
@@ -47,19 +46,9 @@ _KEPT = 0.949
 # OpenBLAS computes a product of up to this many multiplications in the calling thread; it shares a
 # larger one among threads that wait for each other, which takes far longer on a busy machine.
 _ALONE = 262_144
+# Tokens that are encoded at a time.
+_AT_ONCE = 4_096
 
-_POINTS = np.array(
-    [
-        point
-        for point in product((-5, -3, -1, 1, 3, 5), repeat=BLOCK)
-        if sum(point) % 4 == 0 and sum(x * x for x in point) <= 36
-    ],
-    dtype=np.float32,
-)
-_SQUARES = (_POINTS * _POINTS).sum(axis=1)
-_TOWARDS = np.ascontiguousarray(2 * _POINTS.T)
-# Blocks that are compared with all points at a time.
-_COMPARED = _ALONE // _POINTS.size
 _LEAST, _GREATEST = -127, 127
 
 
@@ -81,11 +70,11 @@ class _Tables:
 
 @lru_cache(maxsize=1)
 def _tables() -> _Tables:
-    points = _POINTS.astype(np.int8)
+    points = _lattice.POINTS.astype(np.int8)
     pairs = np.empty((256, 256, 2, BLOCK), dtype=np.int8)
     # The first byte of a pair is the low one of the 16-bit number, on the machines that there are.
     pairs[:, :, 0], pairs[:, :, 1] = points[None, :], points[:, None]
-    squares = _SQUARES.astype(np.int8)
+    squares = _lattice.SQUARES.astype(np.int8)
     return _Tables(
         pairs.reshape(-1, 2 * BLOCK).view(np.uint64).ravel(),
         (squares[None, :] + squares[:, None]).ravel(),
@@ -160,34 +149,54 @@ def _rotation(dimensions: int) -> Floats:
     return matrix
 
 
-def encode(vectors: Floats) -> bytes:
-    """Return the code of one text's token vectors.
+def encode(texts: Sequence[Floats]) -> list[bytes]:
+    """Return the code of each text's token vectors.
 
     Parameters
     ----------
-    vectors
-        float32 of shape (tokens, dimensions); dimensions a multiple of 4 and at most 1,020.
+    texts
+        float32 of shape (tokens, dimensions) each; dimensions a multiple of 4 and at most 1,020,
+        the same for all.
 
     Raises
     ------
     ModelError
-        The dimensions do not fit the format.
+        The dimensions differ, or do not fit the format.
     """
-    dimensions = vectors.shape[1]
+    if not texts:
+        return []
+    dimensions = texts[0].shape[1]
+    if any(vectors.shape[1] != dimensions for vectors in texts):
+        raise ModelError("the model gives token vectors whose dimensions differ from text to text")
     if dimensions % BLOCK or not 0 < dimensions <= _MOST:
         raise ModelError(
             f"token vectors of {dimensions} dimensions cannot be stored; it must be a multiple of "
             f"{BLOCK}, at most {_MOST}"
         )
+    numbers = b"".join(_numbers(part) for part in _pieces(texts))
+    first, width = header(dimensions), dimensions // BLOCK
+    ends = np.cumsum([len(vectors) * width for vectors in texts]).tolist()
+    return [first + numbers[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _pieces(texts: Sequence[Floats]) -> Iterator[Floats]:
+    """Yield the token vectors of all texts in order, some thousand at a time."""
+    some: list[Floats] = []
+    tokens = 0
+    for vectors in texts:
+        if tokens > _AT_ONCE:
+            yield np.concatenate(some)
+            some, tokens = [], 0
+        some.append(vectors)
+        tokens += len(vectors)
+    yield np.concatenate(some)
+
+
+def _numbers(vectors: Floats) -> bytes:
     turned = rotate(vectors)
     sizes = np.sqrt(np.mean(turned * turned, axis=1, keepdims=True))
-    blocks = (turned * (_SCALE / np.maximum(sizes, _TINY))).reshape(-1, BLOCK)
-    numbers = np.empty(len(blocks), dtype=np.uint8)
-    for start in range(0, len(blocks), _COMPARED):
-        part = slice(start, start + _COMPARED)
-        # The square of the distance, less the block's own square, with its sign turned.
-        numbers[part] = (blocks[part] @ _TOWARDS - _SQUARES).argmax(axis=1)
-    return header(dimensions) + numbers.tobytes()
+    turned *= _SCALE / np.maximum(sizes, _TINY)
+    return _lattice.nearest(turned.reshape(-1, BLOCK)).tobytes()
 
 
 def header(dimensions: int) -> bytes:

@@ -13,6 +13,7 @@ from agentmem._types import TimeWindow
 from agentmem.backends.base import Backend, CandidateRequest, Candidates, Scope
 from agentmem.errors import ModelError
 from agentmem.models.base import Embedder, Encoding, TokenVectors
+from agentmem.models.checks import checked
 from agentmem.models.vector_codes import rounded
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import begins_of
@@ -67,7 +68,8 @@ class CandidatesStage:
         plan, scope = need(state.plan, "plan"), need(state.scope, "scope")
         if not self._embedded_by_engine:
             try:
-                state.encoding = await self._embedder.embed_query(plan.text)
+                encoding = await self._embedder.embed_query(plan.text)
+                state.encoding = checked(encoding, self._embedder, 1)
             except ModelError as error:
                 state.degraded.append(f"the query could not be embedded, words only: {error}")
         request = CandidateRequest(

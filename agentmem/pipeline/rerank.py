@@ -18,6 +18,7 @@ from agentmem.backends.base import Candidate
 from agentmem.errors import ModelError
 from agentmem.models.base import RefiningReranker, RerankCandidate, Reranker
 from agentmem.models.blend import FULL_LENGTH, blend
+from agentmem.models.checks import check_scores
 from agentmem.pipeline._stage import Runs, SearchState, need
 from agentmem.pipeline._timing import by_time
 from agentmem.pipeline._words import shared_words
@@ -89,6 +90,7 @@ class RerankStage:
                 state.encoding,
                 _to_rerank(head, self._reranker.needs),
             )
+            check_scores(scores, len(head), least=len(head))
         except ModelError as error:
             state.degraded.append(f"the reranker {self._reranker.id!r} failed: {error}")
             return fused, []
@@ -110,6 +112,7 @@ class RerankStage:
             gains = await reranker.refine(
                 query, _to_rerank(head, reranker.needs), self._refine_seconds
             )
+            check_scores(gains, len(head), least=0)
         except ModelError as error:
             state.degraded.append(f"the reranker {reranker.id!r} took no second look: {error}")
             return

@@ -41,7 +41,8 @@ def _code(*values: Any) -> bytes:
     vectors = _first_version(values[0])
     if vectors is None or vectors.shape[1] % 4:
         return b""
-    return token_codes.encode(vectors)
+    (code,) = token_codes.encode([vectors])
+    return code
 
 
 def _first_version(code: bytes) -> Floats | None:
