@@ -24,6 +24,7 @@ class Lifecycle:
         self._process = 0
         self._idle: asyncio.Event | None = None
         self._opening: asyncio.Lock | None = None
+        self._turn = asyncio.Lock()
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[bool]:
@@ -56,6 +57,9 @@ class Lifecycle:
     async def running(self) -> AsyncIterator[None]:
         """Wrap a call.
 
+        A crowd of calls begins one in each round of the loop: each has a piece of work to do on
+        the loop before its first wait, and all of them together would hold it up.
+
         Raises
         ------
         NotOpenError, ClosedError, WrongLoopError
@@ -64,6 +68,9 @@ class Lifecycle:
         self.check()
         self._running += 1
         try:
+            if self._running > 1:
+                async with self._turn:
+                    await asyncio.sleep(0)
             yield
         finally:
             self._running -= 1

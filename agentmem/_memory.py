@@ -213,18 +213,18 @@ class Memory(StepwiseMemory, MovingMemory, UpkeepMemory):
             explain=explain,
         )
         check_deadline(deadline)
-        async with self._using() as parts:
-            try:
-                async with asyncio.timeout(deadline):
-                    result = await parts.pipeline.run(request)
-            except TimeoutError as error:
-                raise DeadlineExceededError(
-                    f"the search did not finish within {deadline} s; allow more time, or lower "
-                    "pool or fused"
-                ) from error
-            if parts.search_log is not None:
-                await parts.search_log.add(request, result)
-            return result
+        try:
+            async with asyncio.timeout(deadline) as limit, self._using() as parts:
+                result = await parts.pipeline.run(request)
+                limit.reschedule(None)  # what follows is not the search
+                if parts.search_log is not None:
+                    await parts.search_log.add(request, result)
+                return result
+        except TimeoutError as error:
+            raise DeadlineExceededError(
+                f"the search did not finish within {deadline} s; allow more time, or lower "
+                "pool or fused"
+            ) from error
 
     @watched
     async def forget(

@@ -18,13 +18,12 @@ Nothing is a stop word in the index. A query drops English function words unless
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snowballstemmer.english_stemmer import EnglishStemmer
+from Stemmer import Stemmer
 
 MAX_QUERY_TERMS = 256
 """Most terms of a query; a longer one keeps its first ones."""
@@ -32,15 +31,13 @@ MAX_QUERY_TERMS = 256
 MAX_TERM_LENGTH = 64
 """Characters of a term that count; the rest of a longer run is cut off."""
 
-_STEMS_KEPT = 1 << 16
 _CJK = (
     "\u3005\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _FOLDED_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC")
-APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'"})
-"""Makes the plain sign of every apostrophe."""
+_APOSTROPHES = "\u2019\u2018\u02bc\uff07"
 
 # What English glues to a word with an apostrophe; it carries no meaning of its own.
 _CLITICS = frozenset({"s", "t", "d", "m", "ll", "re", "ve"})
@@ -81,18 +78,35 @@ def fold(text: str) -> str:
     """Return `text` in NFKC, casefolded, and with the accents of rule 2 removed."""
     if text.isascii():
         return text.lower()
-    text = unicodedata.normalize("NFKC", text.translate(APOSTROPHES)).casefold()
-    return unicodedata.normalize("NFC", "".join(_unaccented(text)))
+    for sign in _APOSTROPHES:
+        text = text.replace(sign, "'")
+    text = unicodedata.normalize("NFKC", text).casefold()
+    # A text has few different signs; each is looked at once.
+    beyond = [sign for sign in set(text) if not sign.isascii()]
+    for sign in beyond:
+        if (bare := _bare(sign)) != sign:
+            text = text.replace(sign, bare)
+    if any(unicodedata.combining(sign) for sign in beyond):
+        text = _accents().sub(_left_of_accents, unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", text)
 
 
-def _unaccented(text: str) -> Iterator[str]:
-    dropping = False
-    for character in unicodedata.normalize("NFD", text):
-        if unicodedata.combining(character) and dropping:
-            continue
-        if not unicodedata.combining(character):
-            dropping = _loses_accents(character)
-        yield character
+@lru_cache(maxsize=4096)
+def _bare(sign: str) -> str:
+    """Return a letter without its accents, another sign as it is."""
+    parts = unicodedata.normalize("NFD", sign)
+    return parts[0] if len(parts) > 1 and _loses_accents(parts[0]) else sign
+
+
+@lru_cache(maxsize=1)
+def _accents() -> re.Pattern[str]:
+    return re.compile(f"[{_class_of(lambda sign: unicodedata.combining(sign) != 0)}]+")
+
+
+def _left_of_accents(found: re.Match[str]) -> str:
+    """Return what is left of accents that stand by themselves, by the letter before them."""
+    under = found.string[found.start() - 1] if found.start() else ""
+    return "" if under and _loses_accents(under) else found.group()
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +135,7 @@ def _pattern(*, ascii_only: bool) -> re.Pattern[str]:
 
     Most texts are ASCII; a pattern that knows of nothing else reads them many times as fast.
     """
-    letter = "[a-z0-9]" if ascii_only else f"(?:(?![{_CJK}])[^\\W_]|[{_marks()}])"
+    letter = _letter(ascii_only=ascii_only)
     word = f"{letter}+"
     kinds = (
         f"(?P<sharp>(?<!{letter})[a-z](?:\\+\\+|\\#)(?!{letter}))"
@@ -134,11 +148,26 @@ def _pattern(*, ascii_only: bool) -> re.Pattern[str]:
     return re.compile(f"(?P<cjk>[{_CJK}]+)|{kinds}|{pictograph}")
 
 
-def _marks() -> str:
-    """Return a character class of the combining marks, which belong to the word they stand in."""
+@lru_cache(maxsize=2)
+def words(*, ascii_only: bool) -> re.Pattern[str]:
+    """Return the pattern of a whole run of letters and digits in folded text."""
+    letter = _letter(ascii_only=ascii_only)
+    return re.compile(f"(?<!{letter}){letter}+")
+
+
+def _letter(*, ascii_only: bool) -> str:
+    """Return the pattern of a letter or digit; combining marks belong to the word they stand in."""
+    if ascii_only:
+        return "[a-z0-9]"
+    marks = _class_of(lambda sign: unicodedata.category(sign) in ("Mn", "Mc"))
+    return f"(?:(?![{_CJK}])[^\\W_]|[{marks}])"
+
+
+def _class_of(belongs: Callable[[str], bool]) -> str:
+    """Return the inside of a character class of the combining marks for which `belongs` holds."""
     ranges, start = [], None
     for code in range(0x300, 0x20000):
-        inside = unicodedata.category(chr(code)) in ("Mn", "Mc")
+        inside = belongs(chr(code))
         if inside and start is None:
             start = code
         elif not inside and start is not None:
@@ -188,18 +217,20 @@ def _pairs(run: str, *, index: bool) -> Iterator[str]:
         yield run[place : place + 2]
 
 
-@lru_cache(maxsize=_STEMS_KEPT)
+class _PerThread(threading.local):
+    """A stemmer for each thread; its library does not allow two at a time to use one."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer("english", 0)  # 0: no cache, where words of purged texts would stay
+
+
+_STEMMERS = _PerThread()
+
+
 def stem(word: str) -> str:
     """Return the stem of a word of ASCII letters in lower case."""
-    found: str = _stemmer().stemWord(word)
+    found: str = _STEMMERS.english.stemWord(word)
     return found or word
-
-
-@lru_cache(maxsize=1)
-def _stemmer() -> EnglishStemmer:
-    from snowballstemmer.english_stemmer import EnglishStemmer
-
-    return EnglishStemmer()
 
 
 @lru_cache(maxsize=1)

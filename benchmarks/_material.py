@@ -98,7 +98,8 @@ async def _scaled(case: Case, root: Path | None, model: OnnxEmbedder) -> Materia
         )
         for number, text in enumerate(asked[number % len(asked)] for number in range(_ASKED))
     ]
-    return Material(rows, _documents(texts, rows, case), [], questions, embedder)
+    sample = [Document(text) for text in texts[:_SAMPLE]]
+    return Material(rows, _documents(texts, rows, case), sample, questions, embedder)
 
 
 def _base(root: Path | None) -> tuple[list[str], list[str]]:
@@ -135,7 +136,8 @@ def _documents(texts: Sequence[str], rows: int, case: Case) -> Iterator[Document
 class NoisyEmbedder:
     """A model whose passages are taken from a table of real encodings, with noise.
 
-    A passage ends with a line that names its row in the table; everything else is the model's.
+    A passage of the scale ends with a line that names its row in the table. Other passages and
+    everything else are the model's.
     """
 
     def __init__(self, model: OnnxEmbedder, table: Encoding, seed: int) -> None:
@@ -148,7 +150,9 @@ class NoisyEmbedder:
         self.max_tokens = model.max_tokens
 
     async def embed_passages(self, texts: Sequence[str]) -> Encoding:
-        """Return encodings from the table, with noise."""
+        """Return encodings from the table, with noise; of other passages those of the model."""
+        if not all(_MARK in text for text in texts):
+            return await self._model.embed_passages(texts)
         rows = [int(text.rsplit(_MARK, 1)[1].split()[0]) for text in texts]
         noise = self._random.normal(size=(len(rows), self.dimensions)) / self.dimensions**0.5
         vectors = self._table.vectors[rows] + _NOISE * noise

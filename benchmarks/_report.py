@@ -19,6 +19,7 @@ from benchmarks._suite import Case
 _QUALITY = ("recall@1", "recall@10", "mrr", "ndcg@10")
 _SPEED = ("p50_ms", "p95_ms", "rows_per_s", "share_of_embedding", "open_and_search_s")
 _SIZE = ("rss_mb", "disk_bytes_per_row")
+_LOAD = ("write_ms", "write_over_bare", "searches_per_s", "together", "slowest", "stall_ms")
 _NAMES = {
     "p50_ms": "p50, ms",
     "p95_ms": "p95, ms",
@@ -27,6 +28,12 @@ _NAMES = {
     "open_and_search_s": "open + search, s",
     "rss_mb": "memory, MB",
     "disk_bytes_per_row": "disk, bytes/row",
+    "write_ms": "one write, ms",
+    "write_over_bare": "over embedding + fsync",
+    "searches_per_s": "searches/s, one at a time",
+    "together": "16 at a time over one",
+    "slowest": "p95/p50 of 16",
+    "stall_ms": "loop late with 200 calls, p99.9 ms",
 }
 
 
@@ -50,7 +57,8 @@ def tables_of(results: Results, run: str) -> list[Table]:
     """Return what a run says as tables: each case, its rankings, expectations, comparisons."""
     cases = [case for case, error in results.cases(run) if error is None]
     values = all_values(results, run, cases)
-    tables = [_cases(cases, values), _stages(cases, values), _rankings(cases, values)]
+    tables = [_cases(cases, values), _loaded(cases, values)]
+    tables += [_stages(cases, values), _rankings(cases, values)]
     tables += [_expectations(rows_of(results, run)), _comparisons(results, run, cases)]
     tables.append(_errors(results, run))
     return [table for table in tables if table[2]]
@@ -65,6 +73,15 @@ def _cases(cases: Sequence[Case], values: dict[str, dict[str, float]]) -> Table:
         for case in cases
     ]
     return "Cases", ["case", "system", "data", *(_NAMES.get(n, n) for n in known)], rows
+
+
+def _loaded(cases: Sequence[Case], values: dict[str, dict[str, float]]) -> Table:
+    rows = [
+        [case.id, *(_shown(values[case.id], name) for name in _LOAD)]
+        for case in cases
+        if _LOAD[0] in values[case.id]
+    ]
+    return "Under load", ["case", *(_NAMES[name] for name in _LOAD)], rows
 
 
 def _size(case: Case) -> str:

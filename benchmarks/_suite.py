@@ -83,6 +83,8 @@ class Case(_Strict):
         Hits asked for when time is measured.
     reopen
         Measure opening the store anew in a fresh process as well.
+    load
+        Measure single writes, many searches at a time and held-up loops as well.
     expect
         Measure to expected value. ``"p50_ms / floor-10k"`` is the ratio to another case's.
     """
@@ -98,6 +100,7 @@ class Case(_Strict):
     categories: list[str] | None = None
     k: int = Field(default=10, ge=1, le=1000)
     reopen: bool = False
+    load: bool = False
     expect: dict[str, Expected] = Field(default_factory=dict)
 
     @model_validator(mode="after")

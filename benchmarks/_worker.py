@@ -18,6 +18,7 @@ from typing import Any
 from agentmem import Document
 from benchmarks._datasets import DataError
 from benchmarks._household import OWN_SETS
+from benchmarks._load import under_load
 from benchmarks._material import Asked, Material, NoisyEmbedder, prepare
 from benchmarks._own import run_own
 from benchmarks._suite import Case
@@ -51,6 +52,8 @@ async def run_case(job: dict[str, Any]) -> dict[str, Any]:
         times = await _timed(system, material.questions, case.k)
         facts["rss_mb"] = _memory("VmRSS")
         rankings = await _ranked(system, material.questions)
+        if case.load:
+            facts |= await under_load(system, material, case.k)
     finally:
         await system.close()
         await material.embedder.close()

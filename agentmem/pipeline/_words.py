@@ -30,13 +30,18 @@ def shared_words(rows: Sequence[ChunkRow], terms: Collection[str]) -> NDArray[np
     terms
         Terms of the question (`agentmem._terms.query_terms`), each once.
     """
-    own = [searchable_text(row.title, row.text) for row in rows]
-    companies = [[text, *row.texts_before] for text, row in zip(own, rows, strict=True)]
-    held = held_terms({text for company in companies for text in company}, terms)
-    counts = dict.fromkeys(terms, 0)
-    shared = [frozenset().union(*(held[text] for text in company)) for company in companies]
-    for found in shared:
-        for term in found:
-            counts[term] += 1
-    rarity = {term: np.log((len(rows) + 1) / (count + 1)) for term, count in counts.items()}
-    return np.array([sum(rarity[term] for term in sorted(found)) for found in shared], dtype=float)
+    texts: dict[str, int] = {}
+    own = [texts.setdefault(searchable_text(row.title, row.text), len(texts)) for row in rows]
+    pairs = [
+        (number, texts.setdefault(text, len(texts)))
+        for number, row in enumerate(rows)
+        for text in row.texts_before
+    ]
+    held = held_terms(list(texts), list(terms))
+    together = held[np.array(own, dtype=np.int64)]
+    of_row, before = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    np.logical_or.at(together, of_row, held[before])
+    rarity = np.log((len(rows) + 1) / (together.sum(axis=0) + 1))
+    # Not a product of matrices, whose last digit depends on where a row stands.
+    scores: NDArray[np.float64] = (together * rarity).sum(axis=1)
+    return scores

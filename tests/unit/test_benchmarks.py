@@ -44,6 +44,7 @@ data = "scale"
 rows = 120
 users = 3
 passing = 0.5
+load = true
 
 [[case]]
 id = "elsewhere"
@@ -103,6 +104,10 @@ def test_a_run_is_kept_checked_and_reported(folder: Path) -> None:
     for name in ("rows_per_s", "share_of_embedding", "rss_mb", "open_and_search_s"):
         assert full[name] > 0, name
     assert many["rows"] == 120
+    for name in ("write_ms", "write_over_bare", "searches_per_s", "together", "slowest"):
+        assert many[name] > 0, name
+    assert "stall_ms" in many
+    assert "stall_ms" not in full
     assert "share_of_embedding" not in many
     assert "ndcg@10" not in many
 
@@ -116,6 +121,7 @@ def test_a_run_is_kept_checked_and_reported(folder: Path) -> None:
     links = set(re.findall(r"""(?:href|src)=["'](?!#)([^"']+)""", page))
     assert links == set(), "a page must not fetch anything"
     assert "elsewhere" in markdown.read_text()
+    assert "Under load" in markdown.read_text()
     again = runner.invoke(app, ["check", suite, "--out", out])
     assert again.exit_code == 1
 

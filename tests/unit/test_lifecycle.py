@@ -155,6 +155,42 @@ async def test_many_calls_at_once(make_memory: MakeMemory) -> None:
         assert await memory.count() == 60
 
 
+async def test_of_a_crowd_one_call_begins_in_each_round_of_the_loop(
+    make_memory: MakeMemory,
+) -> None:
+    rounds, begun = 0, []
+
+    class Noting(WordEmbedder):
+        async def embed_query(self, text: str) -> Encoding:
+            begun.append(rounds)
+            return await super().embed_query(text)
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await asyncio.sleep(0)
+            rounds += 1
+
+    async with make_memory(embedder=Noting()) as memory:
+        await memory.write("tide")
+        counting = asyncio.create_task(count_rounds())
+        await asyncio.gather(*(memory.search("tide") for _ in range(50)))
+        counting.cancel()
+    assert len(begun) == 50
+    # The first finds nobody else and does not wait.
+    assert max(begun.count(number) for number in begun) <= 2
+
+
+async def test_the_deadline_counts_from_the_call(make_memory: MakeMemory) -> None:
+    async with make_memory(embedder=SlowEmbedder()) as memory:
+        await memory.write("x")
+        start = asyncio.get_running_loop().time()
+        asked = (memory.search("x", deadline=0.05) for _ in range(100))
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(error) for error in found} == {DeadlineExceededError}
+        assert asyncio.get_running_loop().time() - start < 2
+
+
 async def test_a_clock_without_a_time_zone_is_named(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m", embedder=WordEmbedder(), clock=datetime.now) as memory:
         with pytest.raises(ConfigurationError, match="the clock returned"):

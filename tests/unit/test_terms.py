@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
+import sys
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -103,3 +108,35 @@ def test_the_pattern_for_ascii_finds_what_the_whole_one_finds(text: str) -> None
         for pattern in (_pattern(ascii_only=True), _pattern(ascii_only=False))
     ]
     assert found[0] == found[1]
+
+
+def test_many_threads_find_what_one_finds() -> None:
+    stems = ("run", "happ", "nation", "relat", "condit", "walk", "comput", "gener")
+    ends = ("ning", "iness", "ally", "ional", "ed", "s", "er", "ization", "ful", "ly")
+    text = " ".join(a + b + c for a, b, c in product(stems, ("", "ab", "cd"), ends))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(analyze, [text] * 40))
+    finally:
+        sys.setswitchinterval(before)
+    assert found == [analyze(text)] * 40
+
+
+@given(
+    st.text() | st.text(st.sampled_from("eé\u0301\u0308иёй\u0915\u094dἀ\u05d0\u05b4ßﬁİ½ \u200d가"))
+)
+def test_accents_fall_from_three_scripts_and_no_other(text: str) -> None:
+    kept, dropping = [], False
+    whole = unicodedata.normalize(
+        "NFKC", re.sub("[\u2019\u2018\u02bc\uff07]", "'", text)
+    ).casefold()
+    for sign in unicodedata.normalize("NFD", whole):
+        if not unicodedata.combining(sign):
+            name = unicodedata.name(sign, "")
+            dropping = name.startswith(("LATIN", "GREEK", "CYRILLIC"))
+        elif dropping:
+            continue
+        kept.append(sign)
+    assert fold(text) == unicodedata.normalize("NFC", "".join(kept))

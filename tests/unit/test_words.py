@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import unicodedata
+from collections.abc import Sequence
+from itertools import compress
 
 import pytest
 from hypothesis import given
@@ -15,24 +18,30 @@ from agentmem.pipeline._words import shared_words
 
 WORDS = (
     "walk walked walking Walker skies sky happy happily dying die lies hope hoping hopping art "
-    "artist relational relate ability able news ugly don't Ann's well-known 2024 7 a be 東京 café"
+    "artist relational relate ability able news ugly don't Ann's well-known 2024 7 a be 東京 café "
+    "東京タワー 上海 Straße ёлки ЁЛКИ हिन्दी हिन Αθήνα กรุงเทพ 한국어 walk東京"
 ).split()
+
+
+def held(texts: Sequence[str], terms: Sequence[str]) -> list[set[str]]:
+    found = held_terms(texts, terms)
+    assert found.shape == (len(texts), len(terms))
+    return [set(compress(terms, row)) for row in found.tolist()]
 
 
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=5),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=5),
     st.sampled_from(
-        [" ", ". ", "\n", "/", "_", '" ', " \u201c", "\u2026", "\u2014", "\U0001f600 ", "\u00e9 "]
+        [" ", ". ", "\n", "/", "_", '" ', " \u201c", "\u2026", "\u2014", "\U0001f600 ", " \u00e9 "]
     ),
 )
 def test_held_terms_are_those_of_the_index(
     words: list[list[str]], asked: list[str], between: str
 ) -> None:
-    texts = {between.join(some) for some in words}
+    texts = [between.join(some) for some in words]
     terms = query_terms(" ".join(asked))
-    found = held_terms(texts, terms)
-    assert found == {text: set(terms).intersection(analyze(text)) for text in texts}
+    assert held(texts, terms) == [set(terms).intersection(analyze(text)) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -46,19 +55,25 @@ def test_held_terms_are_those_of_the_index(
     ],
 )
 def test_codes_and_names_are_found(query: str, text: str) -> None:
-    assert held_terms([text], query_terms(query))[text]
+    assert held([text], query_terms(query))[0]
 
 
 def test_signs_and_letters_beyond_ascii_change_no_word() -> None:
-    terms = ["walk", "cafe", "happili", "well", "known", "7", "2024"]
+    terms = ["walk", "cafe", "happili", "well", "known"]
     for sign in map(chr, (*range(0x80, 0x2E80), *range(0xFE00, 0x10000), *range(0x1F000, 0x1FB00))):
-        text = f"walked{sign}cafe happily. well{sign}known 7{sign}2024 {sign}"
-        assert held_terms([text], terms)[text] == {*terms} & {*analyze(text)}, hex(ord(sign))
+        text = f"walked{sign}cafe happily. well{sign}known {sign}"
+        meant = unicodedata.normalize("NFKC", sign)
+        if any(part.isnumeric() for part in meant):
+            continue  # it makes a code of a word
+        asked, rest = terms, ""
+        if not any(part.isalpha() for part in meant):
+            asked, rest = [*terms, "7", "2024"], f"7{sign}2024"
+        found = held([text + rest], asked)[0]
+        assert found == {*asked} & {*analyze(text + rest)}, hex(ord(sign))
 
 
 def test_a_word_in_the_middle_of_another_is_none() -> None:
-    found = held_terms(["smart cart", "art"], ["art"])
-    assert found == {"smart cart": set(), "art": {"art"}}
+    assert held(["smart cart", "art"], ["art"]) == [set(), {"art"}]
 
 
 def row(text: str, *before: str) -> ChunkRow:
